@@ -1,0 +1,1 @@
+"""What `prepare.py` runs: builders of question sets, downloads and checks."""

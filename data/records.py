@@ -1,0 +1,70 @@
+"""The records of the *choose 1 of K* problem, as every reader and builder hands them on."""
+
+from dataclasses import dataclass
+
+TASKS = ("textual_cloze", "visual_cloze", "visual_coherence", "visual_ordering")
+PLACEHOLDER = "@placeholder"
+
+# Question sentence of each task in the released files. It is constant, so it carries no information; dispatch on
+# `task`, because one sentence differs between releases.
+QUESTION_TEXT = {
+    "textual_cloze": "Choose the best title for the missing blank to correctly complete the recipe.",
+    "visual_cloze": "Choose the best image for the missing blank to correctly complete the recipe.",
+    "visual_coherence": "Select the incoherent image in the following sequence of images.",
+    "visual_ordering": "What is the correct order of the images?",
+}
+ORDERING_SENTENCE = "Choose the correct order of images to make a story"
+TASK_NUMBERS = {"textual_cloze": 1000, "visual_cloze": 2000, "visual_coherence": 3000, "visual_ordering": 4000}
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One step of a recipe as the question shows it; None where the task hides the field."""
+
+    body: str
+    title: str | None = None
+    images: tuple[str, ...] | None = None
+
+    @property
+    def is_empty(self) -> bool:
+        """True where neither title nor body holds anything but white space."""
+        return not self.body.strip() and not (self.title or "").strip()
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """One multiple-choice question.
+
+    `qid` and the image names leak the answer (spec of the benchmark, section 10): they are keys for files and
+    reports, never an input of a model, a sort order or a tie-break.
+    """
+
+    qid: str
+    recipe_id: str
+    task: str
+    split: str
+    context: tuple[Step, ...]
+    question: tuple[str, ...]  # titles or image names, with PLACEHOLDER in the cloze tasks; one sentence in ordering
+    choices: tuple[tuple[str, ...], ...]  # K choices of E elements: E = 4 image names in ordering, else 1
+    answer: int  # index into choices
+
+
+@dataclass(frozen=True, slots=True)
+class SourceStep:
+    """One step of a recipe before any question is made of it; image names in file order."""
+
+    body: str
+    title: str = ""
+    images: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class SourceRecipe:
+    """A whole recipe, the material of the question builder."""
+
+    recipe_id: str
+    title: str
+    category: str
+    steps: tuple[SourceStep, ...]
+    ingredients: tuple[str, ...] = ()
+    attribution: str = ""

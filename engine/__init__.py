@@ -1,0 +1,1 @@
+"""What a run needs around Lightning and Hydra: run folders, checkpoints, resuming, trackers, reports."""

@@ -1,0 +1,1 @@
+"""Networks, losses, metrics, task modules, and the baselines that need no training."""
