@@ -1,0 +1,189 @@
+"""Questions as compact integer arrays, and batches gathered from them.
+
+After encoding, no string is left: a question is a list of rows of the text and image vector tables. 36,786 questions
+take about 10 MB this way, forked workers share them without copying, and names cannot reach a network.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from data.records import PLACEHOLDER, TASKS, Question, Step
+
+# An element is one int32: text row r is r + 1, image row r is -(r + 1), 0 is the empty text.
+EMPTY_TEXT = 0
+ABSENT_IMAGE = np.iinfo(np.int32).min
+
+
+def step_text(step: Step) -> str:
+    """What the document shows of a step's text: title and body where the task shows both."""
+    return "\n".join(part.strip() for part in (step.title, step.body) if part and part.strip())
+
+
+def visible_texts(question: Question) -> list[str]:
+    """Every text whose vector the question needs, in order, empty ones left out."""
+    texts = [step_text(step) for step in question.context]
+    if question.task == "textual_cloze":
+        texts += [text for text in question.question if text != PLACEHOLDER]
+        texts += [text for choice in question.choices for text in choice]
+    return [text for text in texts if text.strip()]
+
+
+def visible_images(question: Question, multimodal: bool) -> list[str]:
+    """Every image name whose vector the question needs."""
+    if question.task == "textual_cloze":
+        return [name for step in question.context for name in step.images or ()] if multimodal else []
+    names = [name for name in question.question if name != PLACEHOLDER] if question.task != "visual_ordering" else []
+    return names + [name for choice in question.choices for name in choice]
+
+
+def _normal(choice: tuple[str, ...]) -> tuple[str, ...]:
+    """Choices that differ in case or outer white space only read the same."""
+    return tuple(element.strip().lower() for element in choice)
+
+
+@dataclass
+class EncodedQuestions:
+    """N questions as arrays. Shapes: document (sum T,), offsets (N + 1,), query (N, 4), choices (N, 4, 4)."""
+
+    document: np.ndarray
+    offsets: np.ndarray
+    query: np.ndarray
+    placeholder: np.ndarray
+    choices: np.ndarray
+    elements: np.ndarray  # (N,) elements of a choice: 1, or 4 in ordering
+    twins: np.ndarray
+    answer: np.ndarray
+    task: np.ndarray  # (N,) index into TASKS
+    text_vectors: np.ndarray  # (rows, D_text), memory-mapped
+    image_vectors: np.ndarray  # (rows, D_image), memory-mapped; may have no row
+    absent_image: np.ndarray  # (D_image,) the vector of no picture: zeros before reduction
+
+    def __len__(self) -> int:
+        return len(self.answer)
+
+    def __getitem__(self, index: int) -> int:
+        """A sample is its own index; `batch` gathers a whole batch at once."""
+        return index
+
+    @property
+    def lengths(self) -> np.ndarray:
+        """(N,) elements in each document."""
+        return np.diff(self.offsets)
+
+    def batch(self, indices: Sequence[int]) -> dict[str, torch.Tensor | str]:
+        """Gather a batch of questions of one task (the batch contract of `models`).
+
+        `text` and `image` hold each vector once; `document`, `query` and `choices` index the two tables laid one
+        after the other. Row 0 of each table is the vector of nothing.
+        """
+        rows = np.asarray(indices)
+        lengths = self.lengths[rows]
+        width = int(lengths.max())
+        documents = np.zeros((len(rows), width), np.int32)
+        mask = np.arange(width)[None, :] < lengths[:, None]  # (B, T)
+        documents[mask] = np.concatenate([self.document[self.offsets[i] : self.offsets[i + 1]] for i in rows])
+        choices = self.choices[rows][:, :, : int(self.elements[rows[0]])]
+        parts = [documents, self.query[rows], choices]
+        used = np.unique(np.concatenate([part.ravel() for part in parts]))
+        texts = used[used > 0]
+        images = used[(used < 0) & (used != ABSENT_IMAGE)][::-1]  # -1, -2, ... = image rows 0, 1, ...
+
+        text = np.zeros((1 + len(texts), self.text_vectors.shape[1]), np.float32)
+        text[1:] = self.text_vectors[texts - 1]
+        image = np.empty((1 + len(images), len(self.absent_image)), np.float32)
+        image[0] = self.absent_image
+        if len(images):
+            image[1:] = self.image_vectors[-images.astype(np.int64) - 1]
+
+        def place(part: np.ndarray) -> torch.Tensor:
+            part = part.astype(np.int64)
+            in_text = np.where(part > 0, np.searchsorted(texts, part) + 1, 0)
+            in_image = len(text) + np.where(part == ABSENT_IMAGE, 0, np.searchsorted(-images, -part) + 1)
+            return torch.from_numpy(np.where(part < 0, in_image, in_text))
+
+        return {
+            "task": TASKS[self.task[rows[0]]],
+            "text": torch.from_numpy(text),
+            "image": torch.from_numpy(image),
+            "document": place(documents),
+            "document_mask": torch.from_numpy(mask),
+            "query": place(parts[1]),
+            "placeholder": torch.from_numpy(self.placeholder[rows]),
+            "choices": place(choices),
+            "twins": torch.from_numpy(self.twins[rows]),
+            "answer": torch.from_numpy(self.answer[rows]),
+            "index": torch.from_numpy(rows.astype(np.int64)),
+        }
+
+
+def encode(
+    questions: Sequence[Question],
+    text_rows: Callable[[Sequence[str]], np.ndarray],
+    image_rows: Callable[[Sequence[str]], np.ndarray],
+    text_vectors: np.ndarray,
+    image_vectors: np.ndarray,
+    absent_image: np.ndarray,
+    multimodal: bool = False,
+    images_per_step: str = "all",
+) -> EncodedQuestions:
+    """Turn questions into arrays.
+
+    Args:
+        questions: records of any of the four tasks.
+        text_rows, image_rows: row numbers of texts and of image names in the two vector tables.
+        text_vectors, image_vectors: the tables, (rows, D).
+        absent_image: (D_image,) vector of the placeholder in the visual tasks.
+        multimodal: in textual cloze, each step's images follow its text in the document (in step order).
+        images_per_step: "all", or "first" for one image a step.
+    """
+    # One look-up for all questions: asking row by row would hash each string thousands of times.
+    texts = sorted({text for q in questions for text in visible_texts(q)})
+    names = sorted({name for q in questions for name in visible_images(q, multimodal)})
+    text_codes = dict(zip(texts, (text_rows(texts) + 1).tolist(), strict=True)) if texts else {}
+    image_codes = dict(zip(names, (-(image_rows(names) + 1)).tolist(), strict=True)) if names else {}
+
+    document: list[int] = []
+    offsets = np.zeros(len(questions) + 1, np.int64)
+    query = np.zeros((len(questions), 4), np.int32)
+    placeholder = np.zeros((len(questions), 4), bool)
+    choices = np.zeros((len(questions), 4, 4), np.int32)
+    elements = np.ones(len(questions), np.int8)
+    twins = np.zeros((len(questions), 4), bool)
+    for i, q in enumerate(questions):
+        textual = q.task == "textual_cloze"
+        codes, absent = (text_codes, EMPTY_TEXT) if textual else (image_codes, ABSENT_IMAGE)
+        for step in q.context:
+            text = step_text(step)
+            if text:  # a step is left out only if both title and body are empty
+                document.append(text_codes[text])
+            if multimodal and textual:
+                shown = step.images or ()
+                document += [image_codes[name] for name in (shown if images_per_step == "all" else shown[:1])]
+        if len(document) == offsets[i]:  # no step says anything: one zero vector keeps the softmax defined
+            document.append(EMPTY_TEXT)
+        offsets[i + 1] = len(document)
+        if q.task != "visual_ordering":
+            for j, element in enumerate(q.question):
+                placeholder[i, j] = element == PLACEHOLDER
+                query[i, j] = absent if placeholder[i, j] else codes.get(element, EMPTY_TEXT)
+        elements[i] = len(q.choices[0])
+        for k, choice in enumerate(q.choices):
+            choices[i, k, : len(choice)] = [codes.get(element, EMPTY_TEXT) for element in choice]
+            twins[i, k] = k != q.answer and _normal(choice) == _normal(q.choices[q.answer])
+    return EncodedQuestions(
+        document=np.asarray(document, np.int32),
+        offsets=offsets,
+        query=query,
+        placeholder=placeholder,
+        choices=choices,
+        elements=elements,
+        twins=twins,
+        answer=np.asarray([q.answer for q in questions], np.int64),
+        task=np.asarray([TASKS.index(q.task) for q in questions], np.int8),
+        text_vectors=text_vectors,
+        image_vectors=image_vectors,
+        absent_image=np.asarray(absent_image, np.float32),
+    )

@@ -1,0 +1,56 @@
+"""Files that are whole or not there: written beside the target, flushed, renamed."""
+
+import os
+import re
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+_STALE = re.compile(r"^\.(?P<name>.+)\.(?P<pid>\d+)\.[^.]+\.partial$")
+
+
+@contextmanager
+def atomic_file(path: str | os.PathLike[str]) -> Iterator[Path]:
+    """Yield a temporary path beside `path`; it takes the place of `path` only when the block ends well.
+
+    The temporary file lies in the same folder, so that the last step is one rename on one file system, and both file
+    and folder are flushed before and after it. Whatever happens, the previous file of that name stays whole.
+    """
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    sweep_partial_files(path.parent)
+    handle, name = tempfile.mkstemp(prefix=f".{path.name}.{os.getpid()}.", suffix=".partial", dir=path.parent)
+    os.close(handle)
+    partial = Path(name)
+    try:
+        yield partial
+        os.chmod(partial, 0o644)
+        with open(partial, "rb") as file:
+            os.fsync(file.fileno())
+        os.replace(partial, path)
+        folder = os.open(path.parent, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def sweep_partial_files(folder: Path) -> None:
+    """Remove what killed processes left half written; files of living processes stay."""
+    for entry in folder.glob(".*.partial"):
+        match = _STALE.match(entry.name)
+        if match and not _alive(int(match["pid"])):
+            entry.unlink(missing_ok=True)
+
+
+def _alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True

@@ -1,0 +1,71 @@
+"""Entry points: what happens around `main`. Imports nothing heavy, so that `--help` answers at once."""
+
+import os
+import sys
+from collections.abc import Callable
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from omegaconf import DictConfig, OmegaConf
+
+from data.errors import InputError
+
+
+def _run_folder(ckpt_path: str | None, data: str, model: str, kind: str) -> str:
+    """Folder of this run: new for a fresh run; the checkpoint's own when one is resumed or evaluated."""
+    time = datetime.now().strftime("%Y-%m-%d_%H-%M-%S-%f")
+    if ckpt_path:
+        folder = Path(ckpt_path).absolute().parent
+        home = folder.parent if folder.name == "checkpoints" else folder
+        return str(home if kind == "train" else home / f"{kind}_{time}")
+    suffix = "" if kind == "train" else f"_{kind}"
+    return f"runs/{data}/{model}/{time}{suffix}"
+
+
+OmegaConf.register_new_resolver("run_folder", _run_folder, use_cache=True, replace=True)
+
+
+def guarded(main: Callable[[DictConfig], Any], cfg: DictConfig) -> Any:
+    """Run `main(cfg)`; wrong input ends in one line on stderr and status 1, a signal in 128 + its number.
+
+    In a sweep the exception goes on to Hydra, which marks the job as failed and runs the others.
+    """
+    from hydra.core.hydra_config import HydraConfig
+    from hydra.types import RunMode
+
+    single = not HydraConfig.initialized() or HydraConfig.get().mode != RunMode.MULTIRUN
+    try:
+        return main(cfg)
+    except InputError as error:
+        if not single:
+            raise
+        fail(error)
+    except BaseException as error:
+        # Hydra wraps what a constructor raises; the cause is what the user can act on.
+        cause: BaseException | None = error
+        while cause is not None and not isinstance(cause, InputError):
+            cause = cause.__cause__
+        if single and cause is not None:
+            fail(cause)
+        if type(error).__name__ == "Stopped":
+            signum, checkpoint = error.signum, error.checkpoint  # pyright: ignore[reportAttributeAccessIssue]
+            if checkpoint is not None:
+                print(f"stopped; go on with: python train.py ckpt_path={_short(checkpoint)}", file=sys.stderr)
+            sys.stdout.flush()
+            sys.stderr.flush()
+            os._exit(128 + signum) if not single else sys.exit(128 + signum)
+        raise
+
+
+def fail(error: BaseException) -> None:
+    """One line on stderr, exit status 1."""
+    print(f"error: {' '.join(str(error).split())}", file=sys.stderr, flush=True)
+    sys.exit(1)
+
+
+def _short(path: Path) -> Path:
+    try:
+        return path.absolute().relative_to(Path.cwd())
+    except ValueError:
+        return path

@@ -1,0 +1,33 @@
+"""Configs that come out of a checkpoint are code: Hydra would build whatever they name."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from data.errors import InputError
+
+# Names, not packages: torch and pytorch_lightning contain functions that load and execute files.
+ALLOWED_TARGETS = frozenset(
+    ["data.choice.ChoiceData", "data.choice.WikibooksQuestions", "data.text.Doc2VecEncoder", "data.images.ResNet50", "data.images.EfficientNetLite0", "data.images.ReleasedFeatures", "data.reducers.PCA", "data.reducers.Autoencoder", "data.reducers.Linear", "models.choice.ChoiceTask", "models.impatient_reader.ImpatientReader", "models.losses.CosineHinge", "models.hasty_student.HastyStudent", "torch.optim.Adam", "torch.optim.AdamW", "torch.optim.SGD", "torch.optim.lr_scheduler.CosineAnnealingLR", "torch.optim.lr_scheduler.StepLR", "torch.optim.lr_scheduler.ExponentialLR"]
+)
+
+
+def targets(config: Any) -> Iterator[str]:
+    """Every `_target_` in nested containers."""
+    if isinstance(config, dict):
+        if "_target_" in config:
+            yield str(config["_target_"])
+        for value in config.values():
+            yield from targets(value)
+    elif isinstance(config, list):
+        for value in config:
+            yield from targets(value)
+
+
+def require_allowed(config: Any, origin: str) -> None:
+    """Raise InputError if a config from a checkpoint names a target that is not on the list."""
+    for target in targets(config):
+        if target not in ALLOWED_TARGETS:
+            raise InputError(
+                f"{origin}: its config wants to build {target}, which is not on the list of allowed targets; if it is "
+                "your own model, add its name to ALLOWED_TARGETS in engine/trust.py"
+            )
