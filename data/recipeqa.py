@@ -667,6 +667,12 @@ def _published() -> dict[str, Any]:
 
 
 def published_rows(task: str) -> list[dict[str, Any]]:
-    """Published results of a task: system, year, accuracy (per cent), split, n (None: not known), source, confirmed."""
-    _wanted_tasks([task])
-    return [dict(row) for row in _published()[task]]
+    """Published results of a task, or of "average": dicts of system, year, accuracy (per cent), split, n, source, ...
+
+    n is the number of questions scored, None where it is not known; `confirmed` is False where no primary text was
+    found, and such a row is no fact to compare with.
+    """
+    published = _published()
+    if task not in published:
+        raise InputError(f"no published results for task {task!r}; choose from {', '.join(published)}")
+    return [dict(row) for row in published[task]]
