@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from data.errors import InputError
+from data.files import atomic_file
 from data.records import ORDERING_SENTENCE, PLACEHOLDER, QUESTION_TEXT, TASKS, Question, Step
 
 SPLITS = ("train", "val", "test")
@@ -388,23 +389,15 @@ def write_questions(path: str | os.PathLike[str], questions: Iterable[Question])
     The file appears under its name only when it is whole.
     """
     path = Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
-        with part.open("wb") as raw:
-            # No name and no time in the gzip header, so that equal content gives equal bytes.
-            file = gzip.GzipFile(filename="", mode="wb", fileobj=raw, mtime=0) if path.suffix == ".gz" else raw
-            file.write(b'{"data": [')
-            for i, question in enumerate(questions):
-                file.write((",\n" if i else "\n").encode() + json.dumps(to_record(question)).encode())
-            file.write(b"\n]}\n")
-            if file is not raw:
-                file.close()
-            raw.flush()
-            os.fsync(raw.fileno())
-        part.replace(path)
-    finally:
-        part.unlink(missing_ok=True)
+    with atomic_file(path) as part, part.open("wb") as raw:
+        # No name and no time in the gzip header, so that equal content gives equal bytes.
+        file = gzip.GzipFile(filename="", mode="wb", fileobj=raw, mtime=0) if path.suffix == ".gz" else raw
+        file.write(b'{"data": [')
+        for i, question in enumerate(questions):
+            file.write((",\n" if i else "\n").encode() + json.dumps(to_record(question)).encode())
+        file.write(b"\n]}\n")
+        if file is not raw:
+            file.close()
     return path
 
 
@@ -450,7 +443,11 @@ def _task_report(questions: list[Question], task: str) -> dict[str, Any]:
         "recipes_by_questions": {str(n): per_recipe[n] for n in sorted(per_recipe)},
         "steps": {"min": min(steps), "mean": round(sum(steps) / len(steps), 2), "max": max(steps)},
         "twins": [q.qid for q in questions if any(twins(q))],
+        "empty_bodies": sum(not step.body.strip() for q in questions for step in q.context),
+        "empty_steps": sum(step.is_empty for q in questions for step in q.context),
     }
+    if task != "textual_cloze":
+        report["empty_titles"] = sum(not (step.title or "").strip() for q in questions for step in q.context)
     if task == "textual_cloze":
         images = [len(step.images or ()) for q in questions for step in q.context]
         report["images_per_step"] = {"mean": round(sum(images) / len(images), 2), "max": max(images)}

@@ -26,6 +26,7 @@ from filelock import FileLock, Timeout
 from tqdm import tqdm
 
 from data.errors import InputError
+from data.files import atomic_file
 
 BASE_URL = "https://vision.cs.hacettepe.edu.tr/files/recipeqa/"
 # Name -> size as the authors' site states it, and the folder an archive is unpacked to ("" is the root).
@@ -191,7 +192,8 @@ def _one_file(
     size = path.stat().st_size
     if not known:
         checksums[name] = {"sha256": sha256, "size": size, "url": url}
-        _write_json(root / "checksums.json", checksums)
+        with atomic_file(root / "checksums.json") as table:
+            table.write_text(json.dumps(checksums, indent=1) + "\n")
     return FileState(name, state, size, sha256)
 
 
@@ -339,13 +341,6 @@ def _read_checksums(root: Path) -> dict[str, dict[str, Any]]:
     except (ValueError, OSError, RecursionError) as error:
         raise InputError(f"{path}: cannot be read ({error}); delete it to record the checksums anew") from None
     return known
-
-
-def _write_json(path: Path, content: dict[str, Any]) -> None:
-    part = path.with_name(path.name + ".part")
-    part.write_text(json.dumps(content, indent=1) + "\n")
-    _sync(part)
-    part.replace(path)
 
 
 # ----------------------------------------------------------------------------------------------------------------
