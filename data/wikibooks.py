@@ -106,9 +106,9 @@ def page_url(key: str) -> str:
 def notice() -> str:
     """The share-alike notice that goes with everything that is prepared from these texts."""
     return (
-        f"Recipe texts: contributors of the English Wikibooks Cookbook, {LICENCE} ({LICENCE_URL}). They were cleaned of "
-        "markup. What is made of them (questions, rendered illustrations) is under the same licence: name the pages, "
-        "say what you changed, and share it alike."
+        f"Recipe texts: contributors of the English Wikibooks Cookbook, {LICENCE} ({LICENCE_URL}), cleaned of markup. "
+        "What is made of them (questions, rendered illustrations) is under the same licence: name the pages, say what "
+        "you changed, and share it alike."
     )
 
 
