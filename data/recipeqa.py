@@ -406,9 +406,13 @@ def write_questions(path: str | os.PathLike[str], questions: Iterable[Question])
 
 
 def twins(question: Question) -> tuple[bool, ...]:
-    """True at the wrong choices that equal the right one; (K,). Such a question cannot be answered from its text."""
-    right = question.choices[question.answer]
-    return tuple(i != question.answer and choice == right for i, choice in enumerate(question.choices))
+    """True at the wrong choices that read like the right one; (K,). Such a question has no answer from its text.
+
+    Titles that differ only in case or outer white space read the same; image names are compared as they are.
+    """
+    textual = question.task == "textual_cloze"
+    read = [tuple(e.strip().lower() for e in choice) if textual else choice for choice in question.choices]
+    return tuple(i != question.answer and choice == read[question.answer] for i, choice in enumerate(read))
 
 
 def data_report(questions: Sequence[Question]) -> dict[str, Any]:

@@ -396,7 +396,7 @@ def test_defects_are_counted(tmp_path: Path) -> None:
     records = all_tasks(4)
     first = records[0]
     right = first["answer"]
-    first["choice_list"][(right + 1) % 4] = first["choice_list"][right]
+    first["choice_list"][(right + 1) % 4] = f" {first['choice_list'][right].upper()}"
     second = records[1]["choice_list"]
     wrong = [i for i in range(4) if i != records[1]["answer"]]
     second[wrong[0]] = second[wrong[1]] = " "
