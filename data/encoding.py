@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
+from data.recipeqa import twins as twins_of
 from data.records import PLACEHOLDER, TASKS, Question, Step
 
 # An element is one int32: text row r is r + 1, image row r is -(r + 1), 0 is the empty text.
@@ -37,11 +38,6 @@ def visible_images(question: Question, multimodal: bool) -> list[str]:
         return [name for step in question.context for name in step.images or ()] if multimodal else []
     names = [name for name in question.question if name != PLACEHOLDER] if question.task != "visual_ordering" else []
     return names + [name for choice in question.choices for name in choice]
-
-
-def _normal(choice: tuple[str, ...]) -> tuple[str, ...]:
-    """Choices that differ in case or outer white space only read the same."""
-    return tuple(element.strip().lower() for element in choice)
 
 
 @dataclass
@@ -170,9 +166,9 @@ def encode(
                 placeholder[i, j] = element == PLACEHOLDER
                 query[i, j] = absent if placeholder[i, j] else codes.get(element, EMPTY_TEXT)
         elements[i] = len(q.choices[0])
+        twins[i] = twins_of(q)
         for k, choice in enumerate(q.choices):
             choices[i, k, : len(choice)] = [codes.get(element, EMPTY_TEXT) for element in choice]
-            twins[i, k] = k != q.answer and _normal(choice) == _normal(q.choices[q.answer])
     return EncodedQuestions(
         document=np.asarray(document, np.int32),
         offsets=offsets,

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytorch_lightning as pl
 import torch
-from pytorch_lightning.callbacks import Callback, Checkpoint, EarlyStopping
+from pytorch_lightning.callbacks import Callback, Checkpoint, EarlyStopping, TQDMProgressBar
 
 from data.errors import InputError
 from data.files import atomic_file
@@ -149,3 +149,12 @@ class History(Callback):
         self.rows.append(row)
         with atomic_file(self.path) as partial:
             partial.write_text("".join(json.dumps(r) + "\n" for r in self.rows), encoding="utf-8")
+
+
+class Progress(TQDMProgressBar):
+    """Lightning's bar without the version number of a logger folder."""
+
+    def get_metrics(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> dict[str, Any]:
+        metrics = super().get_metrics(trainer, pl_module)
+        metrics.pop("v_num", None)
+        return metrics

@@ -86,7 +86,7 @@ def git_state() -> dict[str, Any]:
             answer = subprocess.run(["git", *arguments], cwd=root, capture_output=True, text=True, timeout=20)
         except (OSError, subprocess.TimeoutExpired):
             return None
-        return answer.stdout.strip() if answer.returncode == 0 else None
+        return answer.stdout.rstrip() if answer.returncode == 0 else None
 
     status = git("status", "--porcelain")
     return {"commit": git("rev-parse", "HEAD"), "changed_files": None if status is None else status.splitlines()}

@@ -7,7 +7,26 @@ from data.errors import InputError
 
 # Names, not packages: torch and pytorch_lightning contain functions that load and execute files.
 ALLOWED_TARGETS = frozenset(
-    ["data.choice.ChoiceData", "data.choice.WikibooksQuestions", "data.text.Doc2VecEncoder", "data.images.ResNet50", "data.images.EfficientNetLite0", "data.images.ReleasedFeatures", "data.reducers.PCA", "data.reducers.Autoencoder", "data.reducers.Linear", "models.choice.ChoiceTask", "models.impatient_reader.ImpatientReader", "models.losses.CosineHinge", "models.hasty_student.HastyStudent", "torch.optim.Adam", "torch.optim.AdamW", "torch.optim.SGD", "torch.optim.lr_scheduler.CosineAnnealingLR", "torch.optim.lr_scheduler.StepLR", "torch.optim.lr_scheduler.ExponentialLR"]
+    (
+        "data.choice.ChoiceData",
+        "data.images.EfficientNetLite0",
+        "data.images.ReleasedFeatures",
+        "data.images.ResNet50",
+        "data.reducers.Autoencoder",
+        "data.reducers.Linear",
+        "data.reducers.PCA",
+        "data.text.Doc2VecSettings",
+        "data.build.embedded.WikibooksQuestions",
+        "models.choice.ChoiceTask",
+        "models.impatient_reader.ImpatientReader",
+        "models.losses.CosineHinge",
+        "torch.optim.Adam",
+        "torch.optim.AdamW",
+        "torch.optim.SGD",
+        "torch.optim.lr_scheduler.CosineAnnealingLR",
+        "torch.optim.lr_scheduler.ExponentialLR",
+        "torch.optim.lr_scheduler.StepLR",
+    )
 )
 
 

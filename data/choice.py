@@ -1,0 +1,470 @@
+"""The LightningDataModule of the *choose 1 of K* problem: files -> records -> vectors -> batches."""
+
+import json
+import logging
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytorch_lightning as pl
+import torch
+from torch.utils.data import DataLoader
+
+from data.encoding import EncodedQuestions, encode, visible_images, visible_texts
+from data.errors import InputError
+from data.images import ImageVectors
+from data.recipeqa import ReadReport, find_images, read_questions, split_by_recipe
+from data.records import PLACEHOLDER, TASKS, Question
+from data.reducers import Linear
+from data.sampler import BucketBatchSampler, ResumableLoader
+from data.store import VectorStore, build_store, digest_of
+from data.text import Doc2VecEncoder, Doc2VecSettings, ingredient_names
+
+log = logging.getLogger(__name__)
+SPLITS = ("train", "val", "test")
+
+
+class Vectors:
+    """Vectors of texts and images by their content, for systems that work on records (`models.hasty_student`)."""
+
+    def __init__(self, encoder: Doc2VecEncoder, texts: VectorStore, images: ImageVectors | None) -> None:
+        self.encoder, self._texts, self._images = encoder, texts, images
+
+    def text_rows(self, texts: Sequence[str]) -> np.ndarray:
+        """(n,) rows of the text table."""
+        return self._texts.rows(texts)
+
+    def text(self, texts: Sequence[str]) -> np.ndarray:
+        """(n, D) float32; zeros for a text of white space."""
+        found = np.zeros((len(texts), self.encoder.size), np.float32)
+        known = [i for i, text in enumerate(texts) if text.strip()]
+        if known:
+            found[known] = self._texts.array[self._texts.rows([texts[i] for i in known])]
+        return found
+
+    def image(self, names: Sequence[str]) -> np.ndarray:
+        """(n, D) float32, not reduced. InputError where the run has no image features."""
+        if self._images is None:
+            raise InputError("this task needs image features; choose features=resnet50 or features=efficientnet_lite0")
+        return self._images.raw(names)
+
+
+class ChoiceData(pl.LightningDataModule):
+    """Questions of one task, or of several for multi-task training, with all their vectors.
+
+    Nothing is inferred while training: `prepare` computes every vector once, into the cache, and training reads rows
+    of memory-mapped arrays. What is fitted (Doc2Vec, the image reducer) is fitted on the training split only and
+    travels in the checkpoint (`state_dict`), so that a checkpoint can score a new file by itself.
+
+    Args:
+        name: of the data in run folders and tables, such as `recipeqa/textual_cloze`.
+        tasks: which of the four tasks' questions are used.
+        builder: makes the files when none are given (the embedded data), or None.
+        root: folder with the released files and images, or None.
+        train_file: single file in place of the root's; `val_file`, `test_file` likewise.
+        images: folder of the pictures; by default looked for below `root`.
+        ingredients: JSON file {recipe id: [ingredient, ...]} whose compounds become single words, or None.
+        val_fraction: share of the training recipes that becomes validation where there is no validation file.
+        text: settings of the text encoder, which is fitted on the training texts.
+        features: image feature extractor, or None for text only.
+        reducer: reduces image features to the size of the text vectors, fitted on the training images.
+        modality: `text`, or `multimodal`: images of the steps in the document of textual cloze.
+        images_per_step: `all` or `first`.
+        batch_size: questions in a batch.
+        num_workers: loader processes; gathering a batch takes well under a millisecond, so 0 is usually best.
+        pool: batches that are sorted by length together.
+        seed: of the validation split and of the data order.
+        overfit: validate and test on the (few) training questions, to see whether a model can learn at all.
+        on_bad_record: `raise`, or `skip` to count and list.
+        max_questions: for debugging: keep the first so many questions of each split.
+        cache: folder of everything computed.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        tasks: Sequence[str],
+        text: Doc2VecSettings,
+        features: Any = None,
+        reducer: Any = None,
+        builder: Any = None,
+        root: str | None = None,
+        train_file: str | None = None,
+        val_file: str | None = None,
+        test_file: str | None = None,
+        images: str | None = None,
+        ingredients: str | None = None,
+        val_fraction: float = 0.15,
+        modality: str = "text",
+        images_per_step: str = "all",
+        batch_size: int = 64,
+        num_workers: int = 0,
+        pool: int = 10,
+        seed: int = 1234,
+        overfit: bool = False,
+        on_bad_record: str = "raise",
+        max_questions: int | None = None,
+        cache: str = "cache",
+    ) -> None:
+        super().__init__()
+        unknown = [task for task in tasks if task not in TASKS]
+        if unknown:
+            raise InputError(f"data.tasks: unknown task {unknown[0]!r}; choose among {', '.join(TASKS)}")
+        if modality not in ("text", "multimodal"):
+            raise InputError(f"data.modality={modality}: choose text or multimodal")
+        if not 0 < val_fraction < 1:
+            raise InputError(f"data.val_fraction={val_fraction}: must lie between 0 and 1")
+        if batch_size < 1:
+            raise InputError(f"data.batch_size={batch_size}: must be at least 1")
+        self.name, self.tasks = name, tuple(tasks)
+        self.text_settings, self.features, self.reducer = text, features, reducer
+        self.builder, self.root, self.images, self.ingredients = builder, root, images, ingredients
+        self.given = {"train": train_file, "val": val_file, "test": test_file}
+        self.val_fraction, self.seed, self.overfit, self.on_bad_record = val_fraction, seed, overfit, on_bad_record
+        self.multimodal, self.images_per_step = modality == "multimodal", images_per_step
+        self.batch_size, self.num_workers, self.pool = batch_size, num_workers, pool
+        self.max_questions, self.cache = max_questions, Path(cache)
+
+        self.notes: list[str] = []  # what a reader of the table must know: "tested on validation", shared recipes
+        self.questions: dict[str, list[Question]] = {}  # evaluated splits only; training keeps just its arrays
+        self.unreadable: dict[str, dict[str, int]] = {}  # split -> task -> records left out, which count as wrong
+        self.reports: dict[str, ReadReport] = {}
+        self.encoded: dict[str, EncodedQuestions] = {}
+        self.encoder: Doc2VecEncoder | None = None
+        self.fitted_reducer: Any = None  # fitted reducer, or None: text only, or a linear layer of the network
+        self.vectors: Vectors
+        self._read: dict[Path, tuple[list[Question], ReadReport]] = {}
+
+    # ------------------------------------------------------------------ files
+
+    def files(self) -> dict[str, Path]:
+        """The file of each split that exists: the given ones, or else the builder's or the root's.
+
+        As soon as a training or validation file is given, nothing else is mixed in: validation then comes out of the
+        training file and testing falls back on validation.
+        """
+        given = {split: Path(path) for split, path in self.given.items() if path}
+        for split, path in given.items():
+            if not path.is_file():
+                raise InputError(
+                    f"data.{split}_file={path}: no such file; give the path of a file in RecipeQA's schema"
+                )
+        if "train" in given or "val" in given:
+            return given
+        if self.builder is not None:
+            return self.builder.files(self.cache, self.tasks) | given
+        if self.root is None:
+            if given:
+                return given
+            raise InputError(
+                f"data={self.name}: no files. Fetch them with `python prepare.py task=download data={self.name} "
+                "data.root=<folder>` and name them with data.root=<folder>, or give data.train_file="
+            )
+        found = {}
+        for split in SPLITS:
+            for ending in (".json", ".json.gz"):
+                path = Path(self.root) / f"{split}{ending}"
+                if path.is_file():
+                    found.setdefault(split, path)
+        if not found and not given:
+            raise InputError(
+                f"data.root={self.root}: holds none of train.json, val.json, test.json (also .json.gz); fetch them with "
+                f"`python prepare.py task=download data={self.name} data.root={self.root}`"
+            )
+        return found | given
+
+    def read(self, split: str) -> list[Question]:
+        """Questions of a split, of all tasks in its file. Fills `notes`, `unreadable` and `reports`."""
+        if self.overfit:
+            split = "train"
+        files = self.files()
+        source = "val" if split == "test" and "test" not in files else split
+        if source != split:
+            self._note("no test file: tested on the validation questions, which also chose the checkpoint")
+        part = source if "val" not in files and source in ("train", "val") and "train" in files else None
+        path = files.get("train" if part else source)
+        if path is None:
+            raise InputError(f"data={self.name}: no file for the {source} split; give data.{source}_file=<file>")
+        if path not in self._read:
+            self._read[path] = read_questions(path, on_bad_record=self.on_bad_record)
+        questions, report = self._read[path]
+        if report.skipped:
+            self._note(
+                f"{path.name}: {len(report.skipped)} bad records left out; where they are scored they count as wrong"
+            )
+        read = {task: sum(q.task == task for q in questions) for task in TASKS}
+        self.unreadable[split] = {t: 0 if part else report.tasks.get(t, 0) - read[t] for t in TASKS}
+        self.reports[split] = report
+        if part is not None:
+            train, val = split_by_recipe(questions, self.val_fraction, self.seed)
+            questions = train if part == "train" else val
+            self._note(
+                f"no validation file: {self.val_fraction:.0%} of the training recipes, split by recipe, validate"
+            )
+        return questions
+
+    def of_tasks(self, questions: Sequence[Question], split: str) -> list[Question]:
+        """Those of the chosen tasks. InputError if there is none."""
+        found = [q for q in questions if q.task in self.tasks]
+        if not found:
+            raise InputError(
+                f"{self.files().get(split, self.name)}: no {' or '.join(self.tasks)} question in the {split} split; "
+                "choose another data= or another file"
+            )
+        return found[: self.max_questions]
+
+    def all_questions(self, split: str) -> list[Question] | None:
+        """Questions of all tasks of a split's file, None if this run has no such file."""
+        try:
+            return self.read(split)
+        except InputError:
+            return None
+
+    def official_split(self, split: str) -> str | None:
+        """Which official split was read whole, if it was one."""
+        report = self.reports.get(split)
+        whole = report is not None and self.max_questions is None and not self.overfit
+        return report.official_split if report is not None and whole else None
+
+    def _note(self, note: str) -> None:
+        if note not in self.notes:
+            self.notes.append(note)
+
+    # ---------------------------------------------------------------- vectors
+
+    def prepare(self, splits: Sequence[str] = SPLITS) -> None:
+        """Read the splits, fit what is not fitted, compute what is not in the cache, encode the questions.
+
+        May be called again with further splits; does nothing for those that are ready.
+        """
+        splits = [split for split in splits if split not in self.encoded]
+        if not splits:
+            return
+        read = {split: self.read(split) for split in splits}
+        if self.encoder is None:
+            self._fit_text(read.get("train") or self.read("train"))
+        assert self.encoder is not None
+        asked = {split: self.of_tasks(questions, split) for split, questions in read.items()}
+        texts = list(dict.fromkeys(t for questions in asked.values() for q in questions for t in visible_texts(q)))
+        encoder = self.encoder
+        store = build_store(
+            self.cache,
+            "text",
+            encoder.settings_dict(),
+            texts,
+            lambda positions: encoder.encode([texts[i] for i in positions]),
+            encoder.size,
+            description="text vectors",
+        )
+        images = self._prepare_images(asked)
+        self.vectors = Vectors(encoder, store, images)
+        table, absent = self._image_table(images)
+        for split, questions in asked.items():
+            self.encoded[split] = encode(
+                questions,
+                store.rows,
+                images.rows if images is not None else _no_rows,
+                store.array,
+                table,
+                absent,
+                self.multimodal,
+                self.images_per_step,
+            )
+        self.questions |= {split: questions for split, questions in asked.items() if split != "train"}
+        if "train" in read and "test" in read and not self.overfit:
+            shared = {q.recipe_id for q in asked["test"]} & {q.recipe_id for q in asked["train"]}
+            if shared:
+                self._note(
+                    f"{len(shared)} of the test recipes also occur in training: this is no test of unseen recipes"
+                )
+        self._read.clear()  # 30,000 recipes' texts; only their rows are needed from here on
+
+    def _fit_text(self, questions: Sequence[Question]) -> None:
+        lines: list[str] = []
+        recipes = {q.recipe_id for q in questions}
+        if self.ingredients:
+            lists = _read_ingredients(Path(self.ingredients))
+        else:
+            lists = self.builder.ingredients() if self.builder is not None else {}
+        for recipe in sorted(recipes & lists.keys()):
+            lines += lists[recipe]
+        names = ingredient_names(lines)
+        self.encoder = Doc2VecEncoder.fit_cached(self.cache, training_texts(questions), self.text_settings, names)
+
+    def _prepare_images(self, asked: dict[str, list[Question]]) -> ImageVectors | None:
+        names = {split: [n for q in qs for n in visible_images(q, self.multimodal)] for split, qs in asked.items()}
+        if not any(names.values()):
+            return None
+        if self.features is None:
+            raise InputError("this task needs image features; choose features=resnet50 or features=efficientnet_lite0")
+        wanted = list(dict.fromkeys(name for part in names.values() for name in part))
+        images = ImageVectors(self.features, self._resolver(wanted), self.cache, wanted)
+        if self.fitted_reducer is None and not self.reduces_in_network:
+            training = names.get("train")
+            if training is None:
+                training = [
+                    n for q in self.of_tasks(self.read("train"), "train") for n in visible_images(q, self.multimodal)
+                ]
+                images = ImageVectors(self.features, self._resolver(training), self.cache, [*wanted, *training])
+            self.fitted_reducer = self.reducer.fit(images.raw(sorted(set(training))))
+        return images
+
+    def _resolver(self, names: Sequence[str]) -> Any:
+        """Where the pictures lie; drawn first where the data's are rendered."""
+        if self.images:
+            return find_images(self.images)
+        if self.builder is not None and not any(self.given.values()):
+            return self.builder.draw(self.cache, names)
+        if self.root is None:
+            raise InputError(f"data={self.name}: no pictures; give their folder with data.images=<folder>")
+        return find_images(self.root)
+
+    def _image_table(self, images: ImageVectors | None) -> tuple[np.ndarray, np.ndarray]:
+        """Vectors of all images as the network gets them, (rows, D), and that of the absent picture, (D,)."""
+        if images is None:
+            size = self.image_size or self.text_settings.vector_size
+            return np.zeros((0, size), np.float32), np.zeros(size, np.float32)
+        absent = np.zeros((1, images.size), np.float32)
+        if self.reduces_in_network:
+            return images.array, absent[0]
+        reducer = self.fitted_reducer
+        keys = [digest.decode() for digest in images.digests]
+        reduced = build_store(
+            self.cache,
+            "reduced",
+            {"reducer": reducer.digest(), "raw": digest_of(images.settings)},
+            keys,
+            lambda positions: reducer.transform(np.asarray(images.array[positions], np.float32)),
+            reducer.size,
+            description="reduced image vectors",
+        )
+        # Stores order their rows by the key's digest: bring the rows back into the order of the raw table.
+        return np.ascontiguousarray(reduced.array[reduced.rows(keys)]), reducer.transform(absent)[0]
+
+    @property
+    def reduces_in_network(self) -> bool:
+        """Whether raw image features go to the network, which reduces them by a trained linear layer."""
+        return isinstance(self.reducer, Linear)
+
+    @property
+    def image_size(self) -> int | None:
+        """Length of the image vectors in a batch; None where a run looks at no image."""
+        if self.tasks == ("textual_cloze",) and not self.multimodal:
+            return None
+        if self.features is None:
+            return None
+        return self.features.size if self.reduces_in_network else self.reducer.size
+
+    # ---------------------------------------------------- what a checkpoint carries
+
+    def state_dict(self) -> dict[str, Any]:
+        """Everything fitted, as plain tensors and containers."""
+        assert self.encoder is not None
+        state: dict[str, Any] = {"text": self.encoder.state_dict(), "text_digest": self.encoder.digest()}
+        if self.fitted_reducer is not None:
+            state |= {"reducer": self.fitted_reducer.state_dict(), "reducer_digest": self.fitted_reducer.digest()}
+        if self.image_size is not None:
+            state["features"] = self.features.settings()
+        return state
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Called by Lightning on a resume: what was fitted must be what the checkpoint was trained with."""
+        own = self.state_dict()
+        for key, what in (("text_digest", "vocabulary"), ("reducer_digest", "image reducer"), ("features", "features")):
+            if own.get(key) != state.get(key):
+                raise InputError(
+                    f"the checkpoint was trained with another {what} than data={self.name} gives now (other training "
+                    "file, text or image settings); resume with the same data, or train anew"
+                )
+
+    def restore(self, state: dict[str, Any], origin: str) -> None:
+        """Take over what a checkpoint carries instead of fitting it; InputError if it is damaged or does not fit."""
+        try:
+            encoder = Doc2VecEncoder.from_state_dict(state["text"])
+            digest, features = state["text_digest"], state.get("features")
+            if "reducer" in state:
+                self.fitted_reducer = type(self.reducer).from_state_dict(state["reducer"])
+        except (KeyError, TypeError, AttributeError) as error:
+            raise InputError(f"{origin}: carries no usable text encoder ({error!r}); train anew") from None
+        if encoder.digest() != digest:
+            raise InputError(f"{origin}: its vocabulary is not the one it was trained with; use another checkpoint")
+        if features is not None and self.features is not None and self.features.settings() != features:
+            raise InputError(
+                f"{origin}: was trained on features {features}, not on {self.features.settings()}; choose its features="
+            )
+        self.encoder = encoder
+
+    # ---------------------------------------------------------------- loaders
+
+    def setup(self, stage: str) -> None:
+        """Everything is prepared before the trainer starts, so that errors and progress come early; else now."""
+        self.prepare(("train", "val") if stage == "fit" else ("test",))
+
+    def loader(self, split: str, shuffle: bool = False) -> DataLoader:
+        """Loader of a split; in training, order and place survive a resume."""
+        encoded = self.encoded[split]
+        rank, world = 0, 1
+        if torch.distributed.is_available() and torch.distributed.is_initialized():
+            rank, world = torch.distributed.get_rank(), torch.distributed.get_world_size()
+        sampler = BucketBatchSampler(
+            encoded.lengths, encoded.task, self.batch_size, self.seed, shuffle, self.pool, rank, world
+        )
+        return ResumableLoader(
+            encoded,
+            sampler,
+            collate_fn=encoded.batch,
+            num_workers=self.num_workers,
+            persistent_workers=self.num_workers > 0,
+            pin_memory=torch.cuda.is_available(),
+        )
+
+    def train_dataloader(self) -> DataLoader:
+        return self.loader("train", shuffle=True)
+
+    def val_dataloader(self) -> DataLoader:
+        return self.loader("val")
+
+    # ----------------------------------------------------------------- reports
+
+    def summary(self) -> str:
+        """How many questions each split has, for the first lines of a run."""
+        counts = ", ".join(f"{len(self.encoded[s])} {s}" for s in SPLITS if s in self.encoded)
+        return f"{counts} questions of {self.name}"
+
+    def provenance(self) -> dict[str, Any]:
+        """Name and sha256 of each file read, counts, and digests of what was fitted."""
+        files = {s: {"file": Path(r.path).name, "sha256": r.sha256} for s, r in sorted(self.reports.items())}
+        counts = {split: len(encoded) for split, encoded in self.encoded.items()}
+        state = {key: value for key, value in self.state_dict().items() if key.endswith("digest") or key == "features"}
+        skipped = {s: [f"{b.qid}: {b.reason}" for b in r.skipped] for s, r in self.reports.items() if r.skipped}
+        return {"name": self.name, "files": files, "questions": counts, "skipped": skipped, **state}
+
+
+def training_texts(questions: Sequence[Question]) -> list[str]:
+    """What Doc2Vec is fitted on: bodies and titles of the training recipes, each once, in a fixed order.
+
+    Wrong choices are left out: they come from other recipes and would teach which texts are popular distractors.
+    """
+    texts: dict[str, None] = {}
+    for question in questions:
+        for step in question.context:
+            texts.update(dict.fromkeys(filter(None, (step.title, step.body))))
+        if question.task == "textual_cloze":
+            texts.update((text, None) for text in question.question if text != PLACEHOLDER)
+            texts[question.choices[question.answer][0]] = None
+    return [text for text in texts if text.strip()]
+
+
+def _read_ingredients(path: Path) -> dict[str, list[str]]:
+    try:
+        lists = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise InputError(f"data.ingredients={path}: cannot be read ({error}); give a JSON file or null") from None
+    if not isinstance(lists, dict) or not all(isinstance(names, list) for names in lists.values()):
+        raise InputError(f"data.ingredients={path}: must hold {{recipe id: [ingredient, ...]}}")
+    return lists
+
+
+def _no_rows(names: Sequence[str]) -> np.ndarray:
+    raise AssertionError(f"{len(names)} images asked of a run that looks at none")

@@ -1,0 +1,164 @@
+"""`evaluate.py`: score a split, a file, or one question."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytorch_lightning as pl
+import torch
+from hydra.core.hydra_config import HydraConfig
+from hydra.utils import instantiate
+from omegaconf import DictConfig
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from data.choice import ChoiceData
+from data.encoding import step_text
+from data.errors import InputError
+from data.recipeqa import export_official, read_questions
+from engine.build import build_data, build_model, is_trained, load_weights, with_checkpoint_config
+from engine.checkpoints import load_checkpoint
+from engine.report import folder_name, publish, say
+from engine.runfolder import plain, write_json, write_provenance
+from engine.scoring import network_scores, prediction_rows, test_trainer
+
+DATA_STATE = ChoiceData.__qualname__  # Lightning keeps the data module's state under its class name
+
+
+def evaluate(cfg: DictConfig) -> float | None:
+    """Score a checkpoint or a system that is not trained; returns the accuracy over all questions scored.
+
+    Raises:
+        InputError: wrong data, config or checkpoint.
+    """
+    console = Console(highlight=False)
+    overrides = list(HydraConfig.get().overrides.task)
+    checkpoint = None
+    if cfg.ckpt_path:
+        checkpoint = load_checkpoint(cfg.ckpt_path)
+        cfg = with_checkpoint_config(cfg, checkpoint, overrides, training=False)
+    elif is_trained(cfg):
+        raise InputError(
+            f"model={cfg.model.name} must be trained: give ckpt_path=runs/.../checkpoints/best.ckpt, or choose "
+            "model=hasty_student, which needs no training"
+        )
+    pl.seed_everything(cfg.seed, workers=True, verbose=False)
+    origin = str(cfg.ckpt_path)
+    if checkpoint is not None and DATA_STATE not in checkpoint:
+        raise InputError(
+            f"{origin}: carries no vocabulary, so it cannot score by itself; use best.ckpt or last.ckpt of a run"
+        )
+    data = build_data(cfg, checkpoint[DATA_STATE] if checkpoint is not None else None, origin)
+    if cfg.question:
+        return _ask(cfg, data, checkpoint, origin, console)
+    data.prepare([cfg.split])
+    model = build_model(cfg, data)
+    if checkpoint is not None:
+        load_weights(model, checkpoint, origin)
+        scores = network_scores(test_trainer(cfg), model, data, cfg.split)
+    else:
+        if hasattr(model, "fit"):
+            model.fit(data.read("train"), data.vectors)
+        scores = model.score(data.questions[cfg.split], data.vectors)
+    folder = Path(cfg.output_dir)
+    config = plain(cfg)
+    write_provenance(folder, config, overrides, data.provenance())
+    loggers = [instantiate(logger) for logger in cfg.logger.values()]
+    for logger in loggers:
+        logger.log_hyperparams(config)
+    metrics = publish(cfg, folder, data, cfg.split, scores, loggers, console)
+    if cfg.export:
+        _export(cfg, folder, data, scores, console)
+    return metrics[f"{cfg.split}/accuracy"]
+
+
+def _export(cfg: DictConfig, folder: Path, data: ChoiceData, scores: np.ndarray, console: Console) -> None:
+    """The order-based file of the official scorer; the order is read from the truth file now."""
+    if cfg.export != "official":
+        raise InputError(f"export={cfg.export}: choose official, or leave it out")
+    truth = data.files().get(cfg.split)
+    if truth is None:
+        raise InputError(f"export=official: needs the file of the split {cfg.split}; give data.{cfg.split}_file=")
+    rows = prediction_rows(data.questions[cfg.split], scores, int(cfg.seed))
+    predictions = {row["qid"]: row["prediction"] for row in rows}
+    write_json(folder / "official.json", export_official(predictions, truth))
+    say(console, f"wrote official.json into {folder_name(folder)}")
+
+
+def _ask(
+    cfg: DictConfig, data: ChoiceData, checkpoint: dict[str, Any] | None, origin: str, console: Console
+) -> float | None:
+    """Answer one question of a file and show where the reader looked."""
+    path = Path(cfg.question)
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise InputError(
+            f"question={path}: cannot be read ({error}); give a JSON file with one question record"
+        ) from None
+    if isinstance(found, dict) and "data" not in found:
+        single = Path(cfg.output_dir) / "question.json"
+        write_json(single, {"data": [{"split": "test", "videos": [], **found}]})
+        path = single
+    questions, _ = read_questions(path)
+    if len(questions) != 1:
+        raise InputError(f"question={path}: holds {len(questions)} questions; give exactly one")
+    question = questions[0]
+    if question.task not in data.tasks:
+        raise InputError(f"question={path}: a {question.task} question, but the model answers {', '.join(data.tasks)}")
+    data.given["test"] = str(path)
+    data.prepare(["test"])
+    model = build_model(cfg, data)
+    attention = None
+    if checkpoint is not None:
+        load_weights(model, checkpoint, origin)
+        model.eval()
+        with torch.inference_mode():
+            output = model(data.encoded["test"].batch([0]))
+        scores = output["scores"][0].double().numpy()
+        attention = output.get("attention")
+    else:
+        scores = model.score([question], data.vectors)[0]
+    best = int(np.argmax(scores))
+    table = Table(title=f"{question.task} {question.qid}", title_justify="left", header_style="bold")
+    for column in ("choice", "score", "", "text or image"):
+        table.add_column(column, justify="right" if column in ("choice", "score") else "left", overflow="fold")
+    for k, choice in enumerate(question.choices):
+        marks = " ".join(filter(None, ["chosen" if k == best else "", "right" if k == question.answer else ""]))
+        table.add_row(
+            str(k), f"{scores[k]:+.4f}", marks, escape(" | ".join(choice)), style="green" if k == best else ""
+        )
+    console.print(table)
+    result = {"qid": question.qid, "scores": scores.tolist(), "prediction": best, "answer": question.answer}
+    if attention is not None:
+        weights = attention[0].double().numpy()
+        weights = weights[best] if weights.ndim == 3 else weights  # ordering attends once for each order
+        result["attention"] = weights.tolist()
+        console.print(_attention_table(question, weights))
+    write_json(Path(cfg.output_dir) / "answer.json", result)
+    return None
+
+
+def _attention_table(question: Any, weights: np.ndarray) -> Table:
+    """One row for each document element, one column for each query element; weights (Q, T) in per cent."""
+    labels = []
+    for i, step in enumerate(question.context, 1):
+        if step_text(step):
+            labels.append(f"{i}. {' '.join(step_text(step).split())[:60]}")
+        labels += [f"   {name}" for name in (step.images or ()) if question.task == "textual_cloze"]
+    table = Table(
+        title="attention over the recipe, % for each query element", title_justify="left", header_style="bold"
+    )
+    table.add_column("step", overflow="ellipsis", no_wrap=True)
+    for q in range(weights.shape[0]):
+        table.add_column(f"q{q + 1}", justify="right")
+    for t in range(weights.shape[1]):
+        label = labels[t] if t < len(labels) else str(t + 1)
+        cells = [
+            f"[bold]{w * 100:.0f}[/bold]" if w == weights[q].max() else f"{w * 100:.0f}"
+            for q, w in enumerate(weights[:, t])
+        ]
+        table.add_row(escape(label), *cells)
+    return table

@@ -1,0 +1,38 @@
+"""Trackers that need more than a `_target_`: one run for one training, also after a resume."""
+
+import os
+import uuid
+from pathlib import Path
+from typing import Any
+
+from data.errors import InputError
+
+
+def wandb_logger(project: str, save_dir: str, offline: bool = True, **settings: Any) -> Any:
+    """Weights & Biases, offline unless told otherwise; the run id lies in the run folder, so a resume finds it.
+
+    `WANDB_MODE` in the environment wins over `offline`. No account is needed offline; `wandb sync` uploads later.
+    """
+    from pytorch_lightning.loggers import WandbLogger
+
+    folder = Path(save_dir)
+    folder.mkdir(parents=True, exist_ok=True)
+    note = folder / "wandb_run_id"
+    known = note.read_text(encoding="utf-8").strip() if note.is_file() else ""
+    run_id = known or uuid.uuid4().hex[:8]
+    note.write_text(run_id + "\n", encoding="utf-8")
+    mode = os.environ.get("WANDB_MODE") or ("offline" if offline else "online")
+    os.environ.setdefault("WANDB_SILENT", "true")
+    try:
+        return WandbLogger(
+            project=project,
+            save_dir=str(folder),
+            id=run_id,
+            name=str(folder.relative_to(folder.parents[2])) if len(folder.parents) > 2 else folder.name,
+            resume="allow" if mode == "online" else None,
+            offline=mode != "online",
+            log_model=False,
+            **settings,
+        )
+    except ModuleNotFoundError as error:
+        raise InputError(f"logger=wandb: {error}; install it with `pip install wandb`") from error

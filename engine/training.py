@@ -1,0 +1,99 @@
+"""`train.py`: fit, test, write."""
+
+import logging
+from pathlib import Path
+from typing import Any
+
+import pytorch_lightning as pl
+import torch
+from hydra.core.hydra_config import HydraConfig
+from hydra.utils import instantiate
+from omegaconf import DictConfig
+from rich.console import Console
+
+from data.choice import ChoiceData
+from data.errors import InputError
+from engine.build import build_data, build_model, is_trained, load_weights, with_checkpoint_config
+from engine.callbacks import Stopped
+from engine.checkpoints import AtomicCheckpointIO, load_checkpoint
+from engine.report import folder_name, publish, say
+from engine.runfolder import plain, write_provenance
+from engine.scoring import network_scores, test_trainer
+
+log = logging.getLogger(__name__)
+
+
+def train(cfg: DictConfig) -> float | None:
+    """Fit a model, test its best checkpoint; returns the best validation accuracy.
+
+    Raises:
+        InputError: wrong data, config or checkpoint, a loss that is not finite, a disk that is full.
+        Stopped: a signal asked to stop; the state is in last.ckpt.
+    """
+    console = Console(highlight=False)
+    overrides = list(HydraConfig.get().overrides.task)
+    checkpoint = None
+    if cfg.ckpt_path:
+        checkpoint = load_checkpoint(cfg.ckpt_path)
+        cfg = with_checkpoint_config(cfg, checkpoint, overrides, training=True)
+    if not is_trained(cfg):
+        raise InputError(
+            f"model={cfg.model.name} needs no training; score it with: python evaluate.py model={cfg.model.name}"
+        )
+    folder = Path(cfg.output_dir)
+    pl.seed_everything(cfg.seed, workers=True, verbose=False)
+
+    say(console, f"run folder {folder_name(folder)}")
+    data = build_data(cfg)
+    data.prepare()
+    config = plain(cfg)
+    if checkpoint is not None:
+        data.load_state_dict(checkpoint[ChoiceData.__qualname__])
+    write_provenance(folder, config, overrides, data.provenance())
+    model = build_model(cfg, data, config)
+    say(console, f"{cfg.model.name}: {sum(p.numel() for p in model.parameters()):,} parameters; {data.summary()}")
+
+    loggers = [instantiate(logger) for logger in cfg.logger.values()]
+    trainer = instantiate(
+        cfg.trainer,
+        callbacks=[instantiate(c) for c in cfg.callbacks.values()],
+        logger=loggers or False,
+        plugins=[AtomicCheckpointIO()],
+    )
+    try:
+        return _fit_and_test(cfg, folder, data, model, trainer, loggers, config, checkpoint, console)
+    finally:
+        for logger in loggers:  # else all jobs of a sweep would share one wandb run
+            if hasattr(logger.experiment, "finish"):
+                logger.experiment.finish()
+
+
+def _fit_and_test(
+    cfg: DictConfig,
+    folder: Path,
+    data: Any,
+    model: Any,
+    trainer: pl.Trainer,
+    loggers: list[Any],
+    config: dict[str, Any],
+    checkpoint: dict[str, Any] | None,
+    console: Console,
+) -> float | None:
+    for logger in loggers:
+        logger.log_hyperparams(config)
+    if checkpoint is not None:
+        load_weights(model, checkpoint, str(cfg.ckpt_path))  # says in one line what Lightning says in fifty
+    trainer.fit(model, datamodule=data, ckpt_path=cfg.ckpt_path)
+    if trainer.received_sigterm:  # arrived before training began, when nothing could be saved yet
+        raise Stopped(15, None)
+
+    best = Path(trainer.checkpoint_callback.best_model_path or folder / "checkpoints" / "last.ckpt")
+    best_score = trainer.checkpoint_callback.best_model_score
+    load_weights(model, load_checkpoint(best), str(best))
+    scores = network_scores(test_trainer(cfg), model, data, "test")
+    say(
+        console,
+        f"tested {folder_name(best)}" + (f" (validation accuracy {best_score:.4f})" if best_score is not None else ""),
+    )
+    publish(cfg, folder, data, "test", scores, loggers, console, trainer.global_step)
+    return float(best_score) if isinstance(best_score, torch.Tensor) else None

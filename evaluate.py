@@ -1,0 +1,22 @@
+"""Score a checkpoint, or a system that needs no training, and print it beside chance, baselines and published rows.
+
+python evaluate.py ckpt_path=runs/.../checkpoints/best.ckpt [data.test_file=...] [question=one.json]
+python evaluate.py model=hasty_student data=recipeqa/visual_ordering data.root=... [export=official]
+"""
+
+import hydra
+from omegaconf import DictConfig
+
+from engine.launch import guarded
+
+
+@hydra.main(version_base="1.3", config_path="conf", config_name="evaluate")
+def main(cfg: DictConfig) -> float | None:
+    """Return the accuracy (of all tasks' questions together, where there are several tasks)."""
+    from engine.evaluation import evaluate
+
+    return guarded(evaluate, cfg)
+
+
+if __name__ == "__main__":
+    main()
