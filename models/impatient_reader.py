@@ -141,7 +141,7 @@ class ImpatientReader(nn.Module):
         vectors = self._vectors(batch)  # (N, D)
         document = self.document_encoder(F.embedding(batch["document"], vectors))  # (B, T, H)
         choices = F.embedding(batch["choices"], vectors)  # (B, K, E, D)
-        n, k, elements, _ = choices.shape
+        n, _, elements, _ = choices.shape
 
         # P queries for each document: one, or in ordering one for each permutation; the document is encoded once.
         if elements > 1:

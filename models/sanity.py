@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
+from typing import cast
 
 import numpy as np
 from scipy import sparse
@@ -98,8 +99,10 @@ class LeastFrequentChoice:
 
 @dataclass
 class NotRepeatedOrder:
-    """Visual ordering: any permutation that is offered once. Wrong orders are drawn with replacement, the right one
-    is never drawn again, so a repeated one is wrong."""
+    """Visual ordering: any permutation that is offered once.
+
+    Wrong orders are drawn with replacement and differ from the right one, so a repeated order is wrong.
+    """
 
     fitted_on: None = field(default=None, init=False)
     name = "not_repeated_permutation"
@@ -201,11 +204,11 @@ class TfidfChoice:
     def _count(self, texts: list[str]) -> sparse.csr_matrix:
         """Term counts (n, V) over the fitted terms."""
         if not self.characters or not texts:
-            return self.terms.transform(texts)
+            return cast(sparse.csr_matrix, self.terms.transform(texts))
         words, word = _distinct([w for text in texts for w in _split(text)])
         owner = np.repeat(np.arange(len(texts)), [len(_split(text)) for text in texts])
         counts = sparse.csr_matrix((np.ones(len(word)), (owner, word)), shape=(len(texts), len(words)))
-        return counts @ self.terms.transform(words)
+        return cast(sparse.csr_matrix, counts @ cast(sparse.csr_matrix, self.terms.transform(words)))
 
     def _weigh(self, counts: sparse.csr_matrix) -> sparse.csr_matrix:
         """TF-IDF rows of length 1; a text without a known term stays zero."""
@@ -246,13 +249,14 @@ def rules_for(task: str, fitted_on: str = "evaluated") -> list[Rule]:
 @lru_cache(maxsize=2)  # rules that differ in what they compare share the counting, words and characters
 def _frequencies(texts: tuple[str, ...], characters: bool) -> tuple[CountVectorizer, np.ndarray]:
     """Terms of the texts and their inverse document frequencies (V,)."""
-    words = CountVectorizer(analyzer=_split) if characters else CountVectorizer()
-    counts = words.fit_transform(texts)
+    # The stubs know neither of a function as analyzer nor of the result's type.
+    words = CountVectorizer(analyzer=cast(str, _split)) if characters else CountVectorizer()
+    counts = cast(sparse.csr_matrix, words.fit_transform(texts))
     terms, spelling = words, None
     if characters:
         # n-grams do not cross words, so those of each distinct word are found once and multiplied out.
         terms = CountVectorizer(analyzer="char_wb", ngram_range=(3, 5))
-        spelling = terms.fit_transform(words.get_feature_names_out())
+        spelling = cast(sparse.csr_matrix, terms.fit_transform(words.get_feature_names_out()))
     df = np.zeros(len(terms.vocabulary_))
     for start in range(0, len(texts), 4096):  # in blocks: all n-gram counts of a large file would fill gigabytes
         block = counts[start : start + 4096]

@@ -74,7 +74,7 @@ def test_rows_of_the_open_validation_questions(val_open, task):
         assert found[name] == pytest.approx(expected, abs=0.06), name
 
 
-WORDS = "salt Flour water butter-milk oven Bake bake at 350 degrees a I é stir, gently simmer 2 cups".split()
+WORDS = ("salt", "Flour", "butter-milk", "Bake", "bake", "at", "350", "degrees", "a", "I", "é", "stir,", "2", "cups")
 
 
 def made_up(n, seed):
