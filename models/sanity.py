@@ -226,24 +226,29 @@ class TfidfChoice:
 Rule = AlwaysChoice | ChoiceLength | LeastFrequentChoice | NotRepeatedOrder | TfidfChoice
 
 
-def rules_for(task: str, fitted_on: str = "evaluated") -> list[Rule]:
-    """Every rule that applies to a task, chance first; those that count are made for the reading `fitted_on`."""
+def rules_for(task: str, fitted_on: str | None = None) -> list[Rule]:
+    """Every rule that applies to a task, chance first.
+
+    Rules that count something come in the reading `fitted_on`, or in both where it is None; those of one reading
+    stand together, so that what they count is counted once.
+    """
     _one_of("task", task, TASKS)
     rules: list[Rule] = [AlwaysChoice(), AlwaysChoice(0)]
     if task == "visual_ordering":
         return [*rules, NotRepeatedOrder()]
     if task == "textual_cloze":
-        rules += [
-            ChoiceLength("characters"),
-            ChoiceLength("words"),
-            ChoiceLength("characters", longest=True),
-            TfidfChoice("titles", fitted_on=fitted_on),
-            TfidfChoice("context", fitted_on=fitted_on),
-            TfidfChoice("context", log_tf=True, fitted_on=fitted_on),
-            TfidfChoice("best_step", log_tf=True, fitted_on=fitted_on),
-            TfidfChoice("context", log_tf=True, characters=True, fitted_on=fitted_on),
-        ]
-    return [*rules, LeastFrequentChoice(fitted_on)]
+        rules += [ChoiceLength("characters"), ChoiceLength("words"), ChoiceLength("characters", longest=True)]
+    for reading in ("evaluated", "training") if fitted_on is None else (fitted_on,):
+        if task == "textual_cloze":
+            rules += [
+                TfidfChoice("titles", fitted_on=reading),
+                TfidfChoice("context", fitted_on=reading),
+                TfidfChoice("context", log_tf=True, fitted_on=reading),
+                TfidfChoice("best_step", log_tf=True, fitted_on=reading),
+                TfidfChoice("context", log_tf=True, characters=True, fitted_on=reading),
+            ]
+        rules.append(LeastFrequentChoice(reading))
+    return rules
 
 
 @lru_cache(maxsize=2)  # rules that differ in what they compare share the counting, words and characters

@@ -65,11 +65,11 @@ def test_rows_of_the_open_validation_questions(val_open, task):
     own = [q for q in val_open if q.task == task]
     answer = np.array([q.answer for q in own])
     found = {}
-    for rule in rules_for(task):
+    for rule in rules_for(task, "evaluated"):
         if rule.fitted_on:
             rule.fit(val_open)
         found[rule.name] = 100 * float(expected_correct(rule.score(own), answer).mean())
-    assert len(found) == len(rules_for(task))  # no two rules share a name
+    assert len(found) == len(rules_for(task, "evaluated"))  # no two rules share a name
     for name, expected in VAL_OPEN[task].items():
         assert found[name] == pytest.approx(expected, abs=0.06), name
 
@@ -169,6 +169,16 @@ def test_chance_and_fixed_positions():
     assert float(expected_correct(AlwaysChoice().score(qs), np.zeros(5, dtype=int)).mean()) == 0.25
     assert AlwaysChoice(2).score(qs).argmax(axis=1).tolist() == [2] * 5
     assert [AlwaysChoice(p).name for p in (None, 0, 3)] == ["chance", "first_choice", "always_choice_3"]
+
+
+@pytest.mark.parametrize("task", VAL_OPEN)
+def test_both_readings_by_default(task):
+    rows = [(rule.name, rule.fitted_on) for rule in rules_for(task)]
+    assert len(set(rows)) == len(rows)
+    counted = {name for name, reading in rows if reading}
+    assert {(name, reading) for name in counted for reading in ("evaluated", "training")} <= set(rows)
+    own = [(rule.name, rule.fitted_on) for rule in rules_for(task, "training")]
+    assert own == [row for row in rows if row[1] != "evaluated"]
 
 
 def test_no_questions_and_wrong_settings():
