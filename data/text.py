@@ -140,7 +140,7 @@ class Doc2VecSettings:
     min_alpha: float = 1e-4
     epochs: int = 40
     infer_epochs: int = 40
-    infer_alpha: float = 0.025
+    infer_alpha: float = 0.1
     document: str = "inferred"
     split_case_joins: bool = True
     seed: int = 1234
@@ -214,7 +214,7 @@ class Doc2VecEncoder:
         self.word_vectors, self.hidden, self.cumulative, self.keep = word_vectors, hidden, cumulative, keep
         norms = np.linalg.norm(word_vectors, axis=1, keepdims=True)
         self.unit_vectors = word_vectors / np.maximum(norms, 1e-12)
-        self._wv = KeyedVectors(settings.vector_size)
+        self._wv: Any = KeyedVectors(settings.vector_size)
         self._wv.index_to_key = self.words
         self._wv.key_to_index = {word: i for i, word in enumerate(self.words)}
         self._wv.vectors = word_vectors
@@ -245,7 +245,7 @@ class Doc2VecEncoder:
         joiner = IngredientJoiner(ingredients)
         words = [joiner.join(tokenise(text, s.split_case_joins)) for text in texts]
         documents = [TaggedDocument(part, [i]) for i, part in enumerate(part for part in words if part)]
-        model = Doc2Vec(
+        model: Any = Doc2Vec(
             vector_size=s.vector_size, dm=s.dm, dm_mean=s.dm_mean, dbow_words=s.dbow_words, window=s.window,
             min_count=s.min_count, negative=s.negative, sample=s.sample, alpha=s.alpha, min_alpha=s.min_alpha,
             epochs=s.epochs, seed=s.seed, workers=1,
@@ -412,7 +412,7 @@ class Doc2VecEncoder:
         nearest: dict[str, float] = {}
         for i in np.argsort(-scores, kind="stable"):
             if corpus[i] != text:
-                nearest.setdefault(corpus[i], float(scores[i]))
+                nearest.setdefault(str(corpus[i]), float(scores[i]))
             if len(nearest) == k:
                 break
         return list(nearest.items())
