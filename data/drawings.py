@@ -58,8 +58,14 @@ class Pen:
         k = -1.0 if mirror else 1.0
         return Pen(
             self.draw,
-            (k * (a * cos + b * sin), b * cos - a * sin, k * (c * cos + d * sin), d * cos - c * sin)
-            + (a * x + b * y + e, c * x + d * y + f),
+            (
+                k * (a * cos + b * sin),
+                b * cos - a * sin,
+                k * (c * cos + d * sin),
+                d * cos - c * sin,
+                a * x + b * y + e,
+                c * x + d * y + f,
+            ),
         )
 
     def _map(self, points: Sequence[Point]) -> list[Point]:
@@ -488,10 +494,13 @@ def drumstick(p: Pen, c: Colour) -> None:
 
 
 def bacon(p: Pen, c: Colour) -> None:
-    """Two rashers."""
-    for dy in (-0.42, 0.32):
-        for width, k, shift in ((0.58, c, 0.0), (0.2, rgb("f7dccb"), -0.04), (0.1, rgb("f7dccb"), 0.2)):
-            p.line([(-0.85 + 0.425 * i, dy + shift + (0.14 if i % 2 else -0.1)) for i in range(5)], width, k)
+    """Two wavy rashers."""
+    for dy in (-0.4, 0.36):
+        wave = [(-0.72 + 0.12 * i, dy + 0.1 * math.sin(i * 1.05)) for i in range(13)]
+        p.line([(x, y + 0.04) for x, y in wave], 0.6, dark(c, 0.15))
+        p.line(wave, 0.54, c)
+        p.line([(x, y - 0.08) for x, y in wave], 0.14, rgb("f9dfcf"))
+        p.line([(x, y + 0.16) for x, y in wave], 0.08, rgb("f3c9b6"))
 
 
 def sausage(p: Pen, c: Colour) -> None:
@@ -847,7 +856,7 @@ def pasta(p: Pen, c: Colour) -> None:
     q = p.at(0, 0, 1, 28)
     for i in range(7):
         x = (i - 3) * 0.13
-        q.line([(x * 1.7, -0.98), (x * 0.75, 0), (x * 1.7, 0.98)], 0.1, c if i % 2 else dark(c, 0.15))
+        q.line([(x * 1.5, -0.92), (x * 0.75, 0), (x * 1.5, 0.92)], 0.1, c if i % 2 else dark(c, 0.15))
     q.box(-0.42, -0.16, 0.42, 0.16, rgb("cf5f4a"), 0.06)
 
 
@@ -893,11 +902,22 @@ def dough(p: Pen, c: Colour) -> None:
 
 def cake(p: Pen, c: Colour) -> None:
     """A slice of layer cake."""
-    p.poly([(-0.95, -0.1), (0.5, -0.62), (0.95, -0.2)], light(c, 0.75))
+    icing = rgb("f2a3b3")
+    p.poly([(-0.95, -0.1), (0.5, -0.62), (0.95, -0.2)], light(icing, 0.35))
     p.poly([(-0.95, -0.1), (0.95, -0.2), (0.95, 0.72), (-0.95, 0.75)], c)
-    p.poly([(-0.95, -0.1), (0.95, -0.2), (0.95, 0.0), (-0.95, 0.08)], light(c, 0.75))
-    p.poly([(-0.95, 0.34), (0.95, 0.26), (0.95, 0.38), (-0.95, 0.46)], light(c, 0.75))
-    ball(p.at(0.45, -0.62, 0.24), RED)
+    p.poly([(-0.95, -0.1), (0.95, -0.2), (0.95, 0.02), (-0.95, 0.1)], icing)
+    p.poly([(-0.95, 0.36), (0.95, 0.28), (0.95, 0.42), (-0.95, 0.5)], CREAM)
+    ball(p.at(0.45, -0.58, 0.24), RED)
+
+
+def ice_cream(p: Pen, c: Colour) -> None:
+    """Scoops in a cup."""
+    for x, y, k in ((-0.4, -0.22, rgb("f4a9b8")), (0.4, -0.22, rgb("a9744f")), (0.0, -0.55, c)):
+        ball(p.at(x, y, 0.48), k)
+    p.half(0, 0.0, 0.9, 0.75, rgb("bcd9e6"))
+    p.half(0.25, 0.0, 0.62, 0.68, rgb("a3c6d6"))
+    p.box(-0.08, 0.6, 0.08, 0.85, rgb("a3c6d6"))
+    p.disc(0, 0.88, 0.45, 0.1, rgb("a3c6d6"))
 
 
 def muffin(p: Pen, c: Colour) -> None:
@@ -1190,7 +1210,8 @@ def _table() -> dict[str, tuple[str, Drawing, Colour]]:
         ("balls", balls, "d9b27a", "ball,doughnut,donut,bonbon"),
         ("sandwich", sandwich, "d9a050", "sandwich,hamburger,taco,burrito"),
         ("tofu", tofu, "fbf3df", "tofu,tempeh,seitan,marshmallow"),
-        ("ice", ice, "cfe9f5", "ice,ice cube,crushed ice,ice cream"),
+        ("ice", ice, "cfe9f5", "ice,ice cube,crushed ice"),
+        ("ice cream", ice_cream, "fbf0d2", "ice cream,gelato,sorbet,sherbet"),
         ("skewer", skewer, "a9573a", "skewer,kebab"),
     ]  # fmt: skip
     table: dict[str, tuple[str, Drawing, Colour]] = {}

@@ -35,6 +35,8 @@ from data.drawings import (
     Drawing,
     Pen,
     blend,
+    bottle,
+    bottle_milk,
     dark,
     drop,
     herb,
@@ -42,6 +44,7 @@ from data.drawings import (
     light,
     rgb,
     shaker,
+    water,
 )
 from data.records import SourceRecipe
 
@@ -51,78 +54,91 @@ MAX_THINGS = 6
 
 # ---------------------------------------------------------------------------------------------------- reading a step
 
-# Cues of a place with their weights. The place with the largest sum is drawn; the first named one wins a tie.
-_PLACES = [
-    ("oven", 3.0, r"bak(?:e|ing)(?! (?:powder|soda|sheet|pan|tray|dish|tin))|preheat|roast(?!ed|ing)|broil(?:er)?"),
-    ("oven", 2.0, r"(?<!dutch )(?<!microwave )ovens?(?!-?(?:proof|safe))"),
-    ("fridge", 3.4, r"refrigerate|refrigerator|fridge|chill"),
-    ("freezer", 3.6, r"freez(?:e|er)"),
-    ("grill", 3.0, r"grill|barbecue|charcoal|smoker|broiling rack"),
-    ("microwave", 3.6, r"microwav\w+"),
-    ("board", 2.6, r"chop|slic(?:e|ing)(?= |,)(?!s)|cut(?!ter|lets?)|dice|minc(?:e|ing)(?! meat)|peel(?!ed)|trim|core|julienne"),
-    ("board", 2.2, r"carve|shred|halve|quarter(?= the)|debone|fillet the|cube the|cutting board|pit the|skin the|score"),
-    ("grater", 3.0, r"grate(?!d)|zest the|grating"),
-    ("blender", 3.2, r"blend(?!ed)(?!er bowl)|blender|food processor|pur[ée]e(?!d)|liquidi[sz]e|process until|pulse"),
-    ("mortar", 2.6, r"grind(?!er)|pound(?!s)(?! cake)|crush(?!ed)|mortar|pestle"),
-    ("colander", 3.0, r"drain(?!ed)|strain(?!ed)|colander|sieve|strainer|cheesecloth|filter"),
-    ("tap", 2.6, r"wash(?!ed)|rinse(?!d)|running water|clean the"),
-    ("dough", 3.2, r"knead|roll(?:ing)? (?:out|it|the dough|dough|pastry|the pastry)|rolling pin|floured (?:surface|board)"),
-    ("dough", 1.8, r"shape|flatten|cut out|stretch|form (?:in)?to (?:balls|a ball|patties)|divide the dough|punch"),
-    ("pan", 2.6, r"fry(?:ing)?|saut[ée](?:ing)?|stir-fry|brown(?= the)|sear|skillet|griddle|frying pan|wok|deglaze|flip"),
-    ("pan", 1.2, r"(?<!baking )(?<!cake )(?<!loaf )(?<!roasting )(?<!sheet )(?<!muffin )(?<!pie )pan(?!cakes?)|melt|toast"),
-    ("pot", 2.6, r"boil(?!ing water over)|simmer|saucepan|stock ?pot|dutch oven|pressure cooker|slow cooker|instant pot|poach"),
-    ("pot", 2.0, r"pots?|stew|steam(?:er)?|blanch|parboil|double boiler|rice cooker|casserole pot|kettle"),
-    ("pot", 1.1, r"heat(?! the oven)|cook(?!ie|ing spray|ed|er|ware)|thicken|reduce|bring"),
-    ("bowl", 2.2, r"whisk|beat(?!en)|whip(?!ped|ping)|mix(?!ture|er|ed)|combine|cream (?=the|together|butter)|sift|bowls?"),
-    ("bowl", 1.8, r"marinate|soak(?!ed)|toss|fold in|knead in|dissolve|mash(?!ed)|stir|blend together|coat|dredge|crack"),
-    ("bowl", 0.8, r"add|separate|squeeze|rub|season|dip|moisten|crumble|break"),
-    ("tray", 2.3, r"(?:baking|cookie|lined) (?:sheet|tray)s?|sheet pan|parchment|trays?|muffin (?:tin|pan|cup)s?"),
-    ("tray", 1.3, r"arrange|lay|drop (?:by|spoon)"),
-    ("dish", 2.3, r"(?:baking|casserole|pie|gratin|ovenproof|oven-proof|roasting|cake|loaf|square|springform|bread) (?:dish|pan|tin|plate|mould|mold)"),
-    ("dish", 1.3, r"layer|line|grease|pour (?:in)?to (?:the )?(?:prepared|greased)|spread|dish|moulds?|molds?|crust"),
-    ("plate", 2.4, r"serve|garnish|enjoy|plate|platter|eat"),
-    ("plate", 1.2, r"top with|drizzle|sprinkle|decorate|assemble|dust|place on"),
-    ("glass", 2.6, r"(?:in)?to (?:a |the |an? \w+ )?(?:glass|mug|cup|tumbler)(?:es|s)?|cocktail|shaker|(?:glass|mug)(?:es)?"),
-    ("jar", 2.4, r"jars?|bottles?|airtight|container|store|ferment|preserve|seal|can the"),
-    ("rack", 2.0, r"(?:wire|cooling) racks?|let (?:it |them )?(?:cool|rest|stand|sit)|cool(?!ed|er)|allow to (?:cool|rest|stand)|rest|rise|set aside"),
-    ("plate", 1.0, r"remove|wrap|roll|fill|stuff|fold|skewer|press|turn"),
+# What the words of a step say about its picture: pattern, place, weight of the place, actions. At one position the
+# first pattern that fits is taken, so phrases stand before their words; participles ("chopped onion") say nothing.
+_CUES = [
+    (r"baking (?:powder|soda)|boiling water over|steak knife|serving (?:bowl|spoon)s?|to taste", "", 0.0, ""),
+    (r"(?:baking|cookie|sheet|muffin|cupcake|bun)[ -](?:sheet|tray|pan|tin|cup)s?|trays?|parchment", "tray", 2.3, ""),
+    (r"(?:baking|casserole|pie|gratin|roasting|cake|loaf|tart|bread|square|springform|oven-?proof|greased|prepared) "
+     r"(?:dish(?:es)?|pans?|tins?|plates?|mou?lds?|skillet)|ramekins?|mou?lds?", "dish", 2.3, ""),
+    (r"dutch ovens?|stock ?pots?|saucepans?|sauce pans?|(?:pressure|slow|rice) cookers?|instant pot|double boiler",
+     "pot", 2.4, ""),
+    (r"frying pans?|skillets?|griddle|woks?|saut[ée] pan", "pan", 2.6, ""),
+    (r"cutting board|bite-?sized?|into (?:thin |small )?(?:pieces|strips|cubes|slices|wedges)", "board", 1.2, ""),
+    (r"food processor|blenders?|(?<!tomato )pur[ée]e|liquidi[sz]e|process|pulse", "blender", 3.2, ""),
+    (r"(?:wire|cooling) racks?|racks?", "rack", 2.2, "cool"),
+    (r"(?:let|allow) (?:it |them |the \w+ )?(?:to )?(?:cool|rest|stand|sit|set)|set aside|room temperature",
+     "rack", 2.0, "cool"),
+    (r"running water|cold water bath|wash(?:ing)?|rins(?:e|ing)", "tap", 2.7, ""),
+    (r"(?:lightly )?floured (?:surface|board|work surface)|rolling pin|roll(?:ing)?(?: it| the \w+)? out",
+     "dough", 3.0, "roll"),
+    (r"roll(?:ing)? (?:the )?(?:dough|pastry)|cut out", "dough", 2.4, "roll"),
+    (r"(?:in)?to (?:a |the |an? \w+ )?(?:glass|mug)(?:es|s)?|(?:glass|mug)(?:es|s)?|cocktail|shaker|drink",
+     "glass", 2.6, "pour"),
+    (r"stir[ -]fry(?:ing)?|deep[ -]fry|fry(?:ing)?|saut[ée](?:ing)?|sear(?:ing)?|deglaze|pan-fry", "pan", 3.0, "heat"),
+    (r"(?:add|stir|mix|fold|whisk)(?:ing)? in", "bowl", 1.4, "spoon add"),
+    (r"pre-?heat(?:ing)?", "oven", 3.6, ""),
+    (r"bak(?:e|ing)|roast|broil(?:er)?", "oven", 3.0, ""),
+    (r"ovens?", "oven", 1.8, ""),
+    (r"refrigerat(?:e|or|ing)|fridge|chill(?:ing)?", "fridge", 3.4, "cool"),
+    (r"freez(?:e|er|ing)", "freezer", 3.6, "cool"),
+    (r"grill(?:ing)?|barbecue|charcoal|smoker|coals", "grill", 3.0, "heat"),
+    (r"microwav(?:e|ing)", "microwave", 3.6, "heat"),
+    (r"peel(?:ing)?", "board", 2.7, "peel"),
+    (r"chop(?:ping)?|slic(?:e|ing)|cut(?:ting)?|dice|mince|trim|core|julienne|carve|shred|halve|debone|score|pit",
+     "board", 2.5, ""),
+    (r"grat(?:e|ing)|zest the", "grater", 3.0, ""),
+    (r"blend(?:ing)? together", "bowl", 2.2, "spoon"),
+    (r"blend(?:ing)?", "blender", 3.0, ""),
+    (r"grind(?:ing)?|pound(?:ing)?|crush(?:ing)?|mortar|pestle", "mortar", 2.7, ""),
+    (r"drain(?:ing)?|strain(?:ing)?|colander|sieve|strainer|cheesecloth|filter", "colander", 2.9, ""),
+    (r"knead(?:ing)?", "dough", 3.2, "knead"),
+    (r"(?:in)?to (?:small |\w+-?sized? )?(?:balls|patties|logs?)", "dough", 2.0, "shape"),
+    (r"shape|flatten|form|stretch|divide|punch", "dough", 1.9, "shape"),
+    (r"brown", "pan", 1.4, "heat"),
+    (r"pans?|melt(?:ing)?|toast", "pan", 1.3, "heat"),
+    (r"flip(?:ping)?|turn(?:ing)? (?:over|once|them|it|often)|both sides|(?:each|other|second) side",
+     "pan", 1.2, "flip"),
+    (r"boil(?:ing)?|blanch|parboil", "pot", 2.6, "boil heat"),
+    (r"simmer(?:ing)?|poach|stew(?:ing)?", "pot", 2.6, "simmer heat"),
+    (r"steam(?:er|ing)?", "pot", 2.2, "simmer heat cover"),
+    (r"pots?|kettle|cauldron", "pot", 2.2, ""),
+    (r"heat(?:ing)?|cook(?:ing)?|reduce|thickens?|flame|stove", "pot", 1.3, "heat"),
+    (r"whisk(?:ing)?|beat(?:ing)?|whip|mixer|cream (?=the|together|butter)", "bowl", 2.3, "whisk"),
+    (r"mash(?:ing)?", "bowl", 2.3, "mash"),
+    (r"sift|sifting", "bowl", 2.3, "sift"),
+    (r"combine|mix(?:ing)?|toss|dissolve|incorporate", "bowl", 2.2, "spoon"),
+    (r"stir(?:ring)?|fold", "bowl", 1.2, "spoon"),
+    (r"bowls?", "bowl", 2.0, ""),
+    (r"marinate|soak(?:ing)?|coat|dredge|crack|dip", "bowl", 1.9, ""),
+    (r"add(?:ing)?|put|throw|drop|return", "bowl", 0.8, "add"),
+    (r"place|transfer", "bowl", 0.5, "add"),
+    (r"pour(?:ing)?|ladle", "bowl", 0.8, "pour"),
+    (r"season|taste", "bowl", 0.8, "sprinkle"),
+    (r"separate|squeeze|rub|crumble|break|moisten", "bowl", 0.8, ""),
+    (r"arrange|lay", "tray", 1.3, ""),
+    (r"grease|brush|baste|glaze", "dish", 1.0, "brush"),
+    (r"dish(?:es)?|layers?|line|spread|crust|fill", "dish", 1.3, ""),
+    (r"serve|garnish|plates?|platter|enjoy|eat", "plate", 2.4, "serve"),
+    (r"sprinkl(?:e|ing)|dust", "plate", 1.2, "sprinkle"),
+    (r"top|drizzle|decorate|assemble|wrap|stuff|skewer|roll", "plate", 1.1, ""),
+    (r"jars?|bottles?|airtight|containers?|store|ferment|preserve|seal", "jar", 2.4, ""),
+    (r"cool|rest|rise|stand", "rack", 1.9, "cool"),
+    (r"cover(?:ing)?|lid|foil|wrap", "", 0.0, "cover"),
+    (r"hot|warm|immediately", "", 0.0, "hot"),
+    (r"cold", "", 0.0, "cool"),
 ]  # fmt: skip
-_ACTIONS = [
-    ("whisk", r"whisk(?:ing)?|beat(?:ing)?|whip(?!ped|ping cream)|cream (?=the|together|butter)"),
-    ("spoon", r"stir(?:ring)?|mix(?!ture|er|ed)(?:ing)?|combine|toss|dissolve|fold(?:ing)? in|blend together|incorporate"),
-    ("mash", r"mash(?!ed)|crush the"),
-    ("pour", r"pour(?:ing)?|ladle"),
-    ("add", r"add(?!ed|itional)(?:ing)?|place|put|drop|throw in|stir in|mix in|fold in|toss in|return|transfer"),
-    ("sprinkle", r"sprinkl(?:e|ing)|season(?!ed|ing)|dust|to taste"),
-    ("sift", r"sift|sieve the flour"),
-    ("brush", r"brush(?!ed)|grease(?!d)|baste|glaze|coat the (?:pan|dish|sheet)"),
-    ("flip", r"flip|turn(?:ing)? (?:over|once|them|it)|both sides|each side|other side"),
-    ("cover", r"cover(?!ed)|lid|foil"),
-    ("boil", r"boil(?!ed|er)(?:ing)?|bring to"),
-    ("simmer", r"simmer(?:ing)?|poach|stew"),
-    ("heat", r"heat(?!ed)(?:ing)?|cook(?!ie|ed|er)(?:ing)?|fry(?:ing)?|saut[ée]\w*|melt|brown(?= the| on)|flame|steam|toast"),
-    ("cool", r"cool(?!ed|ing rack)|cold|chill"),
-    ("roll", r"roll(?:ing)?"),
-    ("knead", r"knead(?:ing)?"),
-    ("shape", r"shape|form (?:in)?to|balls|patties|divide"),
-    ("peel", r"peel(?!ed)(?:ing)?"),
-    ("garnish", r"garnish"),
-    ("squeeze", r"squeez(?:e|ing)"),
-    ("hot", r"hot|warm|immediately"),
-    ("fork", r"prick|fork"),
-]  # fmt: skip
-_PLACE_PATTERNS = [(place, weight, re.compile(rf"\b(?:{pattern})\b")) for place, weight, pattern in _PLACES]
-_ACTION_PATTERNS = [(action, re.compile(rf"\b(?:{pattern})\b")) for action, pattern in _ACTIONS]
+_CUE = re.compile(r"\b(?:" + "|".join(f"(?P<c{i}>{pattern})" for i, (pattern, *_) in enumerate(_CUES)) + r")\b")
 
 # Names of things that hold the name of a food without being one.
 _NO_FOOD = re.compile(
-    r"\b(?:(?:loaf|cake|muffin|pie|casserole|cookie|bread|sauce|soup|salad|pizza|tart|flan|rice|egg|bundt|jelly)[ -]"
-    r"(?:pans?|tins?|dish(?:es)?|plates?|sheets?|trays?|cutters?|moulds?|molds?|cookers?|bowls?|pots?|stones?|cups?"
-    r"|knife|wash|slicer|timer|beater|roll)|(?:wine|milk|cocktail|beer|water) (?:glass(?:es)?|bath)|coffee (?:grinder"
-    r"|filter|mug)s?|tea (?:towel|kettle)s?|butter knife|ice (?:bath|cream maker)|(?:pea|egg|walnut|golf ball|bean)-?sized?"
-    r"|(?:stock|crock) ?pots?|oil spray|(?:golden|light(?:ly)?|deep|dark|nicely|well|until|is|are) brown(?:ed)?|ice[ -]cold"
-    r"|cream (?=the|together|butter|until)|honey-colou?red|cheese ?cloth|potato masher|garlic press|plum(?=p)|rolling pin"
-    r"|salad dressing(?= bottle)|water bath|bread machine|meat thermometer|fish slice|cookie press|crush ice)\b"
+    r"\b(?:(?:loaf|cake|muffin|pie|casserole|cookie|bread|sauce|soup|salad|pizza|tart|rice|egg|jelly|cheese)[ -]?"
+    r"(?:pans?|tins?|dish(?:es)?|plates?|sheets?|trays?|cutters?|mou?lds?|cookers?|bowls?|pots?|stones?|cups?|knife"
+    r"|wash|slicer|cloth|machine)|(?:wine|milk|cocktail|beer|water) (?:glass(?:es)?|bath)"
+    r"|coffee (?:grinder|filter|mug)s?|tea (?:towel|kettle)s?|butter knife|ice (?:bath|cream maker)"
+    r"|(?:pea|egg|walnut|bean)-?sized?|(?:stock|crock) ?pots?"
+    r"|(?:golden|lightly|deep|dark|nicely|well|until|is|are) brown(?:ed)?|ice[ -]cold"
+    r"|cream (?=the|together|butter|until)|potato masher|garlic press|meat thermometer|meringue powder|water level)\b"
 )
 _FOOD = re.compile(
     r"\b(" + "|".join(re.escape(word) for word in sorted(INGREDIENTS, key=len, reverse=True)) + r")(?:e?s)?\b"
@@ -142,11 +158,12 @@ class Scene:
     actions: tuple[str, ...]
     minutes: float = 0.0  # 0 where the step names no time
     heat: float = 0.0  # oven temperature as a fraction of 250 °C, 0 where the step names none
+    empty: bool = False  # an oven that is only heated
 
     @property
     def key(self) -> tuple[object, ...]:
         """Equal for drawings that look alike: times, temperatures and the order of the things hardly show."""
-        return self.place, tuple(sorted(INGREDIENTS[thing][0] for thing in self.things)), self.actions
+        return self.place, tuple(sorted(INGREDIENTS[thing][0] for thing in self.things)), self.actions, self.empty
 
 
 @lru_cache(maxsize=1 << 15)
@@ -158,20 +175,27 @@ def read_scene(step_text: str, ingredients: tuple[str, ...] = ()) -> Scene:
     """
     text = step_text.lower()
     scores: dict[str, float] = {}
-    first: dict[str, int] = {}
-    for place, weight, pattern in _PLACE_PATTERNS:
-        if match := pattern.search(text):
-            early = 0.35 * (1 - match.start() / max(1, len(text)))
-            scores[place] = scores.get(place, 0.0) + weight + early
-            first[place] = min(first.get(place, len(text)), match.start())
-    place = max(scores, key=lambda name: (round(scores[name], 6), -first[name])) if scores else "bowl"
-    actions = tuple(action for action, pattern in _ACTION_PATTERNS if pattern.search(text))
+    actions: set[str] = set()
+    seen: set[str] = set()
+    for match in _CUE.finditer(text):
+        cue = match.lastgroup or ""
+        _, place, weight, does = _CUES[int(cue[1:])]
+        actions.update(does.split())
+        if place and cue not in seen:  # what is said early counts a little more
+            seen.add(cue)
+            scores[place] = scores.get(place, 0.0) + weight * (1.15 - 0.15 * match.start() / len(text))
+    place = max(scores, key=lambda name: (round(scores[name], 6), name)) if scores else "bowl"
 
     things: dict[str, str] = {}  # kind -> word
-    lines = tuple(line.lower() for line in ingredients)
     for match in _FOOD.finditer(_NO_FOOD.sub(" ", text)):
-        word = _precise(match.group(1), lines)
+        word = _precise(match.group(1), ingredients)
         things.setdefault(INGREDIENTS[word][0], word)
+    if (
+        "beef" in things
+        and {"mince", "chicken", "pork", "sausage", "fish"} & things.keys()
+        and things["beef"] == "meat"
+    ):
+        del things["beef"]
 
     minutes = 0.0
     if match := _TIME.search(text):
@@ -181,19 +205,18 @@ def read_scene(step_text: str, ingredients: tuple[str, ...] = ()) -> Scene:
     if match := _TEMPERATURE.search(text):
         celsius = float(match.group(1)) if match.group(2) == "c" else (float(match.group(1)) - 32) / 1.8
         heat = min(1.0, max(0.1, celsius / 250))
-    return Scene(place, tuple(things.values())[:MAX_THINGS], actions, minutes, heat)
+    return Scene(place, tuple(things.values())[:MAX_THINGS], tuple(sorted(actions)), minutes, heat, "preheat" in text)
 
 
 def _precise(word: str, lines: Iterable[str]) -> str:
     """The longest known name in the recipe's list that ends in the word; the word itself where there is none."""
-    best = word
-    for line in lines:
-        if word in line:
-            for match in _FOOD.finditer(line):
-                found = match.group(1)
-                if len(found) > len(best) and found.endswith(" " + word):
-                    best = found
-    return best
+    names = [name for line in lines for name in _names(line) if name.endswith(" " + word)]
+    return max(names, key=len, default=word)
+
+
+@lru_cache(maxsize=1 << 15)
+def _names(line: str) -> tuple[str, ...]:
+    return tuple(match.group(1) for match in _FOOD.finditer(line.lower()))
 
 
 # ------------------------------------------------------------------------------------------------- vessels and tools
@@ -211,6 +234,8 @@ _BACKGROUNDS = [
 _ENAMEL = [rgb(code) for code in ("d8604f", "3f7f8c", "4a6fa5", "e0a13a", "6b8f5e", "8a6fa8", "59626f", "c77b95")]
 _ORANGE, _YELLOW, _BLUE = rgb("f58a2c"), rgb("fcd34f"), rgb("7cc3ea")
 _FOODY = rgb("e3b673")  # a mixture of things that the step does not name
+
+_LIQUIDS = (bottle, bottle_milk, jug, water)
 
 Inside = Callable[[Pen], None]
 
@@ -236,6 +261,9 @@ class _Set:
             return default
         r, g, b = (round(sum(channel) / len(colours)) for channel in zip(*colours, strict=True))
         return r, g, b
+
+    def solids(self) -> list[tuple[Drawing, Colour]]:
+        return [thing for thing in self.things() if thing[0] not in _LIQUIDS]
 
     def has(self, *actions: str) -> bool:
         return any(action in self.scene.actions for action in actions)
@@ -268,15 +296,33 @@ def _place(s: _Set, things: Sequence[tuple[Drawing, Colour]], x: float, y: float
         drawing(s.pen.at(x + dx, y + dy, k, s.dice.uniform(-9, 9)), colour)
 
 
+def _tip(p: Pen, drawing: Drawing, colour: Colour) -> None:
+    """A thing above a vessel: bottles and jugs are tipped and drip, shakers shake, the rest just falls."""
+    if drawing in (bottle, bottle_milk):
+        drawing(p.at(0.15, -0.2, 0.95, 128), colour)
+        drop(p.at(-0.8, 0.62, 0.2), colour if drawing is bottle else dark(colour, 0.08))
+        drop(p.at(-0.8, 1.12, 0.15), colour if drawing is bottle else dark(colour, 0.08))
+    elif drawing in (jug, water):
+        jug(p.at(0.2, -0.15, 0.9, -48), colour)
+        drop(p.at(-0.85, 0.55, 0.22), colour)
+        drop(p.at(-0.85, 1.1, 0.17), colour)
+    elif drawing is shaker:
+        shaker(p.at(0.1, -0.25, 0.85, 200), colour)
+        for x, y in ((-0.4, 0.75), (0.0, 0.7), (-0.2, 1.05), (0.2, 1.0), (-0.45, 1.3), (0.0, 1.35)):
+            p.disc(x, y, 0.08, 0.08, IRON if sum(colour) < 600 else WHITE)
+    else:
+        drawing(p, colour)
+
+
 def _fall(s: _Set, things: Sequence[tuple[Drawing, Colour]], x: float, y: float, width: float) -> None:
     """Things on their way into a vessel, with lines of motion above them."""
     pale = blend(s.wall, dark(s.wall, 0.5), 0.45)
     for (drawing, colour), (dx, dy, k) in zip(things, _layout(len(things), width, 11), strict=True):
-        if len(things) <= 3:
+        if len(things) <= 3 and drawing not in (*_LIQUIDS, shaker):
             for shift in (-0.5, 0.0, 0.5):
                 p = s.pen.at(x + dx + shift * k, y + dy - k * 1.15)
                 p.line([(0, 0), (0, -(3.5 if shift else 5.5))], 0.9, pale)
-        drawing(s.pen.at(x + dx, y + dy, k, s.dice.uniform(-14, 14)), colour)
+        _tip(s.pen.at(x + dx, y + dy, k, s.dice.uniform(-12, 12)), drawing, colour)
 
 
 def _flames(p: Pen, width: float, count: int) -> None:
@@ -295,7 +341,7 @@ def _stove(s: _Set, x: float, y: float) -> None:
     s.pen.box(x - 25, y, x + 25, y + 5.5, IRON, 2.5)
     s.pen.disc(x - 17, y + 2.8, 1.6, 1.6, rgb("e8e4da"))
     s.pen.disc(x + 17, y + 2.8, 1.6, 1.6, rgb("e8e4da"))
-    _flames(s.pen.at(x, y + 0.5), 38, 5)
+    _flames(s.pen.at(x, y + 0.5), 40, 6)
 
 
 def _steam(s: _Set, x: float, y: float, count: int = 3) -> None:
@@ -458,20 +504,27 @@ def _heated(s: _Set) -> bool:
     return s.has("heat", "boil", "simmer", "hot") or s.scene.place == "pan"
 
 
-def _fluid(s: _Set, default: Colour) -> Colour:
-    """Colour of what is poured: the first liquid named."""
-    liquid = ("milk", "cream", "water", "broth", "juice", "oil", "wine", "vinegar", "sauce", "beer", "soup", "dressing")
-    for word in s.scene.things:
-        kind = INGREDIENTS[word][0]
-        if any(name in kind for name in liquid) or kind in ("honey", "coffee", "tea", "egg", "chocolate"):
-            return _YELLOW if kind == "egg" else INGREDIENTS[word][2]
-    return default
+_FLUIDS = {
+    "milk", "cream", "water", "broth", "juice", "oil", "palm oil", "butter", "wine", "white wine", "vinegar", "sauce",
+    "tomato sauce", "soy sauce", "dressing", "beer", "soup", "honey", "coffee", "tea", "egg", "chocolate",
+    "coconut milk",
+}  # fmt: skip
+
+
+def _pourable(s: _Set) -> tuple[Colour, list[tuple[Drawing, Colour]]]:
+    """The colour of what is poured, the first liquid named, and the things that are left."""
+    for i, word in enumerate(s.scene.things):
+        if INGREDIENTS[word][0] in _FLUIDS:
+            colour = _YELLOW if INGREDIENTS[word][0] == "egg" else INGREDIENTS[word][2]
+            things = s.things()
+            return colour, things[:i] + things[i + 1 :]
+    return s.filling(_FOODY), s.things()
 
 
 def _work_in(s: _Set, x: float, rim: float, rx: float, inside: Colour, body: Inside, back: Inside) -> None:
     """An open vessel with what goes into it: back, contents, tool, front, and what comes from above."""
     things = s.things()
-    tool = next((name for name in ("whisk", "mash", "spoon", "fold") if s.has(name)), "")
+    tool = next((name for name in ("whisk", "mash", "spoon") if s.has(name)), "")
     above = (s.has("add", "sprinkle", "pour", "sift") and not s.has("cover")) or len(things) > 3
     back(s.pen)
     if s.has("boil", "simmer"):
@@ -481,8 +534,9 @@ def _work_in(s: _Set, x: float, rim: float, rx: float, inside: Colour, body: Ins
         INGREDIENTS[word][1] in (shaker,) or "spice" in INGREDIENTS[word][0] for word in s.scene.things
     )
     falling = things if above and not pouring else []
+    poured, rest = _pourable(s)
     if not above or pouring:
-        kept = things[:3]
+        kept = (rest if pouring else things)[:3]
         _place(s, kept, x - (4 if tool else 0), rim - 6, rx * 1.7 - (8 if tool else 0), 11.5)
     if tool:
         swing = s.dice.uniform(14, 26)
@@ -494,7 +548,7 @@ def _work_in(s: _Set, x: float, rim: float, rx: float, inside: Colour, body: Ins
     if s.has("cover"):
         _lid(s.pen.at(x, rim - (9 if things else 4), 1, -8), rx, light(s.enamel, 0.1))
     elif pouring:
-        _stream(s.pen.at(x - 4, rim - 18), _fluid(s, inside), 17)
+        _stream(s.pen.at(x - 4, rim - 18), poured, 17)
     elif falling:
         shift = -rx * 0.2 if tool else 0.0
         if s.has("sift"):
@@ -513,7 +567,7 @@ def _pot(s: _Set) -> None:
     x, base = 50.0, 73.0 if hot else 82.0
     rim, rx, ry = base - 27, 26.0, 6.4
     c, inside = s.enamel, blend(s.filling(rgb("e9c27c")), rgb("e2b877"), 0.35)
-    _shadow(s, x, 84 if not hot else 84, 33)
+    _shadow(s, x, 84, 33)
     if hot:
         _stove(s, x, base + 8)
 
@@ -544,16 +598,16 @@ def _pot(s: _Set) -> None:
         q.line([(-rx + 5, 8), (-rx + 5, low - 8)], 2.4, light(c, 0.4))
         q.arc(0, 0, rx, ry, 0, 180, 1.5, light(c, 0.3))
 
-    if s.has("boil", "simmer", "hot"):
+    if s.has("boil", "simmer", "hot") and not (s.things() and s.has("add", "pour", "sprinkle")):
         _steam(s, x, rim - 22 if s.things() else rim - 8, 3)
     _work_in(s, x, rim, rx, inside, body, back)
 
 
 def _pan(s: _Set) -> None:
-    x, rim, rx, ry = 44.0, 66.0, 30.0, 9.5
+    x, rim, rx, ry = 44.0, 60.0, 30.0, 9.0
     inside = light(IRON, 0.1)
     _shadow(s, x + 3, 85, 36)
-    _stove(s, x, 80)
+    _stove(s, x, 81)
     p = s.pen
     things = s.things()
     p.line([(x + 26, rim + 2), (x + 52, rim - 9)], 4.6, rgb("6b4a3a"))
@@ -587,14 +641,19 @@ def _pan(s: _Set) -> None:
     lying = things
     if s.has("add", "pour") and len(things) <= 3 and things and not s.has("flip"):
         if s.has("pour"):
-            _place(s, things[:3], x - 3, rim - 4, 44, 9.5)
-            _stream(p.at(x - 2, rim - 18), _fluid(s, _FOODY), 18)
+            poured, rest = _pourable(s)
+            _place(s, rest[:3], x - 3, rim - 4, 44, 9.5)
+            _stream(p.at(x - 2, rim - 18), poured, 18)
         else:
             _fall(s, things, x - (4 if s.has("spoon") else 0), rim - 22, 50)
             for i in range(6):
                 colour = things[i % len(things)][1]
                 p.disc(x - 17 + i * 6.6, rim + (1.8 if i % 2 else -1.4), 2.6, 1.8, colour)
         lying = []
+    else:
+        lying = [thing for thing in things if thing[0] not in _LIQUIDS]
+        tipped = [thing for thing in things if thing[0] in _LIQUIDS]
+        _fall(s, tipped[:3], x, rim - (18 if not lying else 27), 46)
     _place(s, lying, x - 1, rim - (5 if len(lying) <= 3 else 4), 50, 11)
     if s.has("flip"):
         _spatula(p.at(x + 13, rim - 2, 1, 32))
@@ -605,7 +664,7 @@ def _pan(s: _Set) -> None:
         _swirl(s, x + 2, rim - 18, 14) if not s.has("add") else None
     if s.has("cover"):
         _lid(p.at(x, rim - 15, 1, -9), rx - 2, STEEL)
-    elif not s.has("add", "pour", "flip"):
+    elif not s.has("add", "pour", "flip") and lying == things:
         _steam(s, x - 6, rim - 18, 3)
 
 
@@ -657,7 +716,7 @@ def _oven(s: _Set) -> None:
     p.line([(24, 79), (74, 79)], 1.5, rgb("ff6a2a"))
     p.line([(24, 70), (74, 70)], 1.2, rgb("7c6a60"))
     things = s.things()
-    empty = not things and re.search("add|cover|brush", " ".join(s.scene.actions)) is None and s.scene.heat > 0
+    empty = not things and s.scene.empty
     if things:
         p.poly([(29, 64), (69, 64), (65, 70), (33, 70)], rgb("8b949c"))
         p.line([(28, 64), (70, 64)], 1.8, rgb("c3ccd4"))
@@ -665,8 +724,8 @@ def _oven(s: _Set) -> None:
     elif not empty:
         p.poly([(30, 61), (68, 61), (64, 70), (34, 70)], light(s.enamel, 0.15))
         p.line([(29, 61), (69, 61)], 2, light(s.enamel, 0.45))
-        p.half(49, 61, 17, 8.5, rgb("d9974f"), up=True)
-        p.half(46, 60.5, 11, 5, rgb("ebb877"), up=True)
+        p.half(49, 61, 17, 9, rgb("a9632c"), up=True)
+        p.half(46, 60.5, 12, 6, rgb("c98543"), up=True)
     for x in (32, 49, 66):
         points = [(x + 1.3 * math.sin(j * 1.1), 54 - 11 * j / 8) for j in range(9)]
         if empty:
@@ -769,7 +828,7 @@ def _board(s: _Set) -> None:
     shown = things[:3]
     size = 15 if len(shown) == 1 else 12.5
     _place(s, shown, 40 if len(shown) < 3 else 43, 55, 26 * len(shown), size)
-    main, colour = shown[0]
+    colour = shown[0][1]
     cut = light(colour, 0.2)
     for i in range(5):
         x, y = 22 + i * 8.5, 73.5 + (i % 2) * 2.2
@@ -880,7 +939,7 @@ def _colander(s: _Set) -> None:
         )
     p.disc(x, rim, rx + 1, ry + 0.8, light(STEEL, 0.5))
     p.disc(x, rim, rx - 1, ry - 0.8, dark(STEEL, 0.35))
-    things = s.things()
+    things = s.solids()
     if things:
         _place(s, things[:4], x, rim - (5 if len(things) < 4 else 2), 46, 11)
     else:
@@ -952,8 +1011,10 @@ def _plate(s: _Set) -> None:
     _fork(p.at(9.5, 60, 1.35))
     _table_knife(p.at(90, 60, 1.35))
     things = s.things()
-    if things:
-        _place(s, things, x, y - (9 if len(things) <= 3 else 7), 48, 13 if len(things) < 3 else 11.5)
+    pouring = s.has("pour") and things
+    poured, rest = _pourable(s) if pouring else (_FOODY, things)
+    if rest:
+        _place(s, rest, x, y - (9 if len(rest) <= 3 else 7), 48, 13 if len(rest) < 3 else 11.5)
     else:
         for u, v, r, c in ((-7, -3, 11, rgb("d9974f")), (8, -1, 9, rgb("e8c06a")), (1, 2, 8, rgb("b9653a"))):
             p.disc(x + u, y + v, r, r * 0.55, dark(c, 0.15))
@@ -962,8 +1023,8 @@ def _plate(s: _Set) -> None:
     if s.has("garnish"):
         for u in (-12, 3, 15):
             p.disc(x + u, y - 1 + abs(u) * 0.15, 1.4, 0.9, GREEN)
-    if s.has("pour") and things:
-        _stream(p.at(x + 4, y - 30), _fluid(s, rgb("a8623a")), 22)
+    if pouring:
+        _stream(p.at(x + 4, y - 30), poured, 22)
     elif s.has("sprinkle"):
         _sprinkle(p.at(x + 20, y - 34, 0.9), WHITE, dark(s.wall, 0.6))
     elif s.has("hot"):
@@ -975,7 +1036,7 @@ def _plate(s: _Set) -> None:
 def _glass(s: _Set) -> None:
     p = s.pen
     _shadow(s, 46, 86, 20)
-    drink = _fluid(s, s.filling(rgb("f2b04a")))
+    drink = _pourable(s)[0] if s.scene.things else rgb("f2b04a")
     things = s.things()
     if s.has("hot", "heat") or {"coffee", "tea", "cocoa"} & {INGREDIENTS[word][0] for word in s.scene.things}:
         p.arc(66, 62, 10, 10, -90, 90, 4.4, s.enamel)
@@ -996,13 +1057,13 @@ def _glass(s: _Set) -> None:
     p.line([(34, 46), (37, 74)], 1.5, WHITE)
     _place(s, things[:2], 78, 72, 30, 10.5)
     if s.has("pour"):
-        _stream(p.at(43, 16), drink, 22)
+        _stream(p.at(42, 22, 0.75), drink, 20)
 
 
 def _jar(s: _Set) -> None:
     p = s.pen
     _shadow(s, 48, 88, 24)
-    things, c = s.things(), s.filling(rgb("d9964a"))
+    things, c = s.solids(), s.filling(rgb("d9964a"))
     p.box(25, 30, 71, 88, GLASS, 9)
     p.box(28.5, 42, 67.5, 85, blend(c, WHITE, 0.1), 7)
     p.box(56, 42, 67.5, 85, dark(c, 0.1), 7)
