@@ -13,12 +13,11 @@ from torch.utils.data import DataLoader
 
 from data.encoding import EncodedQuestions, encode, visible_images, visible_texts
 from data.errors import InputError
-from data.images import ImageVectors
+from data.images import ImageVectors, image_vectors
 from data.recipeqa import ReadReport, find_images, read_questions, split_by_recipe
 from data.records import PLACEHOLDER, TASKS, Question
-from data.reducers import Linear
 from data.sampler import BucketBatchSampler, ResumableLoader
-from data.store import VectorStore, build_store, digest_of
+from data.store import VectorStore, build_store
 from data.text import Doc2VecEncoder, Doc2VecSettings, ingredient_names
 
 log = logging.getLogger(__name__)
@@ -47,7 +46,7 @@ class Vectors:
         """(n, D) float32, not reduced. InputError where the run has no image features."""
         if self._images is None:
             raise InputError("this task needs image features; choose features=resnet50 or features=efficientnet_lite0")
-        return self._images.raw(names)
+        return self._images.vectors(names)
 
 
 class ChoiceData(pl.LightningDataModule):
@@ -68,7 +67,8 @@ class ChoiceData(pl.LightningDataModule):
         val_fraction: share of the training recipes that becomes validation where there is no validation file.
         text: settings of the text encoder, which is fitted on the training texts.
         features: image feature extractor, or None for text only.
-        reducer: reduces image features to the size of the text vectors, fitted on the training images.
+        reducer: reduces image features to the size of the text vectors, fitted on the training images; None gives the
+            raw features to the network, which reduces them by a linear layer trained with it.
         modality: `text`, or `multimodal`: images of the steps in the document of textual cloze.
         images_per_step: `all` or `first`.
         batch_size: questions in a batch.
@@ -293,22 +293,28 @@ class ChoiceData(pl.LightningDataModule):
         self.encoder = Doc2VecEncoder.fit_cached(self.cache, training_texts(questions), self.text_settings, names)
 
     def _prepare_images(self, asked: dict[str, list[Question]]) -> ImageVectors | None:
-        names = {split: [n for q in qs for n in visible_images(q, self.multimodal)] for split, qs in asked.items()}
+        """Raw vectors of every image of the questions; fits the reducer where it is not fitted."""
+        names = {split: self._image_names(questions) for split, questions in asked.items()}
         if not any(names.values()):
             return None
         if self.features is None:
             raise InputError("this task needs image features; choose features=resnet50 or features=efficientnet_lite0")
+        fits = self.fitted_reducer is None and not self.reduces_in_network
+        if fits and "train" not in names:
+            names["train"] = self._image_names(self.of_tasks(self.read("train"), "train"))
         wanted = list(dict.fromkeys(name for part in names.values() for name in part))
-        images = ImageVectors(self.features, self._resolver(wanted), self.cache, wanted)
-        if self.fitted_reducer is None and not self.reduces_in_network:
-            training = names.get("train")
-            if training is None:
-                training = [
-                    n for q in self.of_tasks(self.read("train"), "train") for n in visible_images(q, self.multimodal)
-                ]
-                images = ImageVectors(self.features, self._resolver(training), self.cache, [*wanted, *training])
-            self.fitted_reducer = self.reducer.fit(images.raw(sorted(set(training))))
+        resolve = self._resolver(wanted) if self.features.reads_files else Path
+        images = image_vectors(self.features, wanted, resolve, self.cache, on_bad=self.on_bad_record)
+        if images.bad:
+            self._note(f"{len(images.bad)} pictures are absent or damaged and count as no picture: {images.bad[0][1]}")
+        if fits:
+            vectors = images.vectors(list(dict.fromkeys(names["train"])))
+            # In an order of their content: names, and so the order of rows, must not change even the rounding.
+            self.fitted_reducer = self.reducer.fit(vectors[np.lexsort(vectors.T[:16])])
         return images
+
+    def _image_names(self, questions: Sequence[Question]) -> list[str]:
+        return [name for question in questions for name in visible_images(question, self.multimodal)]
 
     def _resolver(self, names: Sequence[str]) -> Any:
         """Where the pictures lie; drawn first where the data's are rendered."""
@@ -328,24 +334,24 @@ class ChoiceData(pl.LightningDataModule):
         absent = np.zeros((1, images.size), np.float32)
         if self.reduces_in_network:
             return images.array, absent[0]
-        reducer = self.fitted_reducer
-        keys = [digest.decode() for digest in images.digests]
+        reducer, raw = self.fitted_reducer, images.store
         reduced = build_store(
             self.cache,
             "reduced",
-            {"reducer": reducer.digest(), "raw": digest_of(images.settings)},
-            keys,
-            lambda positions: reducer.transform(np.asarray(images.array[positions], np.float32)),
+            {"reducer": reducer.digest(), "features": self.features.settings()},
+            [digest.decode() for digest in raw.digests],
+            lambda positions: reducer.transform(np.asarray(raw.array[positions], np.float32)),
             reducer.size,
             description="reduced image vectors",
         )
-        # Stores order their rows by the key's digest: bring the rows back into the order of the raw table.
-        return np.ascontiguousarray(reduced.array[reduced.rows(keys)]), reducer.transform(absent)[0]
+        # A store orders rows by the digest of the key, so the reduced rows lie in another order than the raw ones.
+        order = reduced.rows([digest.decode() for digest in raw.digests])
+        return np.ascontiguousarray(reduced.array[order]), reducer.transform(absent)[0]
 
     @property
     def reduces_in_network(self) -> bool:
         """Whether raw image features go to the network, which reduces them by a trained linear layer."""
-        return isinstance(self.reducer, Linear)
+        return self.reducer is None
 
     @property
     def image_size(self) -> int | None:

@@ -129,7 +129,7 @@ def encode(
 
     Args:
         questions: records of any of the four tasks.
-        text_rows, image_rows: row numbers of texts and of image names in the two vector tables.
+        text_rows, image_rows: row numbers of texts and of image names in the two vector tables; -1: no such picture.
         text_vectors, image_vectors: the tables, (rows, D).
         absent_image: (D_image,) vector of the placeholder in the visual tasks.
         multimodal: in textual cloze, each step's images follow its text in the document (in step order).
@@ -139,7 +139,11 @@ def encode(
     texts = sorted({text for q in questions for text in visible_texts(q)})
     names = sorted({name for q in questions for name in visible_images(q, multimodal)})
     text_codes = dict(zip(texts, (text_rows(texts) + 1).tolist(), strict=True)) if texts else {}
-    image_codes = dict(zip(names, (-(image_rows(names) + 1)).tolist(), strict=True)) if names else {}
+    image_codes: dict[str, int] = {}
+    if names:
+        rows = image_rows(names)
+        # A picture that could not be read (row -1) is no picture.
+        image_codes = dict(zip(names, np.where(rows < 0, ABSENT_IMAGE, -(rows + 1)).tolist(), strict=True))
 
     document: list[int] = []
     offsets = np.zeros(len(questions) + 1, np.int64)

@@ -80,20 +80,17 @@ class BucketBatchSampler(Sampler[list[int]]):
 
 
 class _From(Sampler[list[int]]):
-    """The rest of an epoch from a position on; `set_epoch` reaches the sampler behind it."""
+    """The rest of an epoch from a position on. Lightning announces the epoch to a batch sampler's `sampler`."""
 
     def __init__(self, batches: BucketBatchSampler) -> None:
-        self.batches = batches
+        self.sampler = batches
         self.start = 0
 
-    def set_epoch(self, epoch: int) -> None:
-        self.batches.set_epoch(epoch)
-
     def __len__(self) -> int:
-        return len(self.batches)
+        return len(self.sampler)
 
     def __iter__(self) -> Iterator[list[int]]:
-        return iter(self.batches.batches(self.batches.epoch)[self.start :])
+        return iter(self.sampler.batches(self.sampler.epoch)[self.start :])
 
 
 class ResumableLoader(DataLoader):
@@ -107,7 +104,7 @@ class ResumableLoader(DataLoader):
 
     def state_dict(self) -> dict[str, int]:
         """Epoch and position after the last batch that the training loop received."""
-        return {"epoch": self._place.batches.epoch, "position": self._handed_out}
+        return {"epoch": self._place.sampler.epoch, "position": self._handed_out}
 
     def load_state_dict(self, state: dict[str, int]) -> None:
         """Begin the next iteration at the stored position, if it is the same epoch."""
@@ -115,7 +112,7 @@ class ResumableLoader(DataLoader):
 
     def __iter__(self) -> Iterator[Any]:
         resume, self._resume = self._resume, None
-        same_epoch = resume is not None and resume["epoch"] == self._place.batches.epoch
+        same_epoch = resume is not None and resume["epoch"] == self._place.sampler.epoch
         self._handed_out = self._place.start = resume["position"] if resume is not None and same_epoch else 0
         for batch in super().__iter__():
             self._handed_out += 1

@@ -26,7 +26,7 @@ def with_checkpoint_config(
     origin = str(cfg.ckpt_path)
     stored = OmegaConf.create(checkpoint["config"])
     assert isinstance(stored, DictConfig)
-    sections = [key for key in (*_FIXED, *_TRAINING) if key in stored] if training else [*_FIXED]
+    sections = [*_FIXED, *_TRAINING] if training else [*_FIXED]
     require_allowed({key: checkpoint["config"].get(key) for key in _FIXED}, origin)
     keys = [override.lstrip("+~").partition("=")[0].partition("@")[0] for override in overrides]
     if "experiment" in keys:
@@ -34,15 +34,15 @@ def with_checkpoint_config(
     merged = cfg.copy()
     with open_dict(merged):
         for section in sections:
-            merged[section] = stored[section]
+            merged[section] = stored.get(section)
         for key in keys:
             section, *rest = key.split(".")
             if section not in sections:
                 continue
             if not rest:
-                merged[section] = cfg[section]
+                merged[section] = cfg.get(section)
                 if section in ("text", "features", "reducer"):
-                    merged.data[section] = cfg[section]
+                    merged.data[section] = cfg.get(section)
                 continue
             if (section == "model" and not training) or (section == "model" and len(rest) and rest[0] == "net"):
                 if OmegaConf.select(stored, key) != OmegaConf.select(cfg, key):
@@ -74,6 +74,11 @@ def build_model(cfg: DictConfig, data: ChoiceData, config: dict[str, Any] | None
     if is_trained(cfg):
         model.seed, model.config = int(cfg.seed), config or {}
     return model
+
+
+def build_loggers(cfg: DictConfig) -> list[Any]:
+    """The trackers of the config; `logger=[]` gives none."""
+    return [instantiate(logger) for logger in (cfg.get("logger") or {}).values() if logger is not None]
 
 
 def is_trained(cfg: DictConfig) -> bool:

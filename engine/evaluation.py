@@ -7,8 +7,6 @@ from typing import Any
 import numpy as np
 import pytorch_lightning as pl
 import torch
-from hydra.core.hydra_config import HydraConfig
-from hydra.utils import instantiate
 from omegaconf import DictConfig
 from rich.console import Console
 from rich.markup import escape
@@ -18,8 +16,9 @@ from data.choice import ChoiceData
 from data.encoding import step_text
 from data.errors import InputError
 from data.recipeqa import export_official, read_questions
-from engine.build import build_data, build_model, is_trained, load_weights, with_checkpoint_config
+from engine.build import build_data, build_loggers, build_model, is_trained, load_weights, with_checkpoint_config
 from engine.checkpoints import load_checkpoint
+from engine.launch import command_overrides
 from engine.report import folder_name, publish, say
 from engine.runfolder import plain, write_json, write_provenance
 from engine.scoring import network_scores, prediction_rows, test_trainer
@@ -34,7 +33,7 @@ def evaluate(cfg: DictConfig) -> float | None:
         InputError: wrong data, config or checkpoint.
     """
     console = Console(highlight=False)
-    overrides = list(HydraConfig.get().overrides.task)
+    overrides = command_overrides()
     checkpoint = None
     if cfg.ckpt_path:
         checkpoint = load_checkpoint(cfg.ckpt_path)
@@ -65,7 +64,7 @@ def evaluate(cfg: DictConfig) -> float | None:
     folder = Path(cfg.output_dir)
     config = plain(cfg)
     write_provenance(folder, config, overrides, data.provenance())
-    loggers = [instantiate(logger) for logger in cfg.logger.values()]
+    loggers = build_loggers(cfg)
     for logger in loggers:
         logger.log_hyperparams(config)
     metrics = publish(cfg, folder, data, cfg.split, scores, loggers, console)

@@ -59,6 +59,13 @@ def guarded(main: Callable[[DictConfig], Any], cfg: DictConfig) -> Any:
         raise
 
 
+def command_overrides() -> list[str]:
+    """What the command line changed, such as `model=hasty_student`; empty outside a command."""
+    from hydra.core.hydra_config import HydraConfig
+
+    return list(HydraConfig.get().overrides.task) if HydraConfig.initialized() else []
+
+
 def _quieten() -> None:
     """Keep the terminal for what the user can act on: Lightning's adverts and notes on its own code say nothing."""
     import logging

@@ -44,8 +44,8 @@ def _download(cfg: DictConfig, console: Console) -> None:
     console.print(str(report))
     if report.missing:
         raise InputError(
-            f"data.root={cfg.data.root}: still missing {', '.join(map(str, report.missing))}; run the same command again to "
-            "go on, or put the files there by hand"
+            f"data.root={cfg.data.root}: still missing {', '.join(map(str, report.missing))}; run the same command "
+            "again to go on, or put the files there by hand"
         )
 
 

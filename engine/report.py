@@ -76,7 +76,7 @@ def publish(
         console.print(_terminal_table(title, table))
         for line in verdict:
             say(console, line)
-        markdown += _markdown_table(title, table) + ["", *(f"- {line}" for line in verdict), ""]
+        markdown += [*_markdown_table(title, table), "", *(f"- {line}" for line in verdict), ""]
         prefix = split if len(tasks) == 1 else f"{split}/{task}"
         tracked[f"{prefix}/accuracy"] = own["accuracy"]
         tracked[f"{prefix}/n"] = float(own["n"])
@@ -87,7 +87,8 @@ def publish(
             np.average([v["accuracy"] for v in values], weights=[v["n"] for v in values])
         )
         tracked |= {f"{split}/accuracy": metrics["mean_over_questions"]}
-        line = f"mean over tasks {metrics['mean_over_tasks']:.2%}, mean over questions {metrics['mean_over_questions']:.2%}"
+        over_tasks, over_questions = metrics["mean_over_tasks"], metrics["mean_over_questions"]
+        line = f"mean over tasks {over_tasks:.2%}, mean over questions {over_questions:.2%}"
         say(console, line)
         markdown += [line, ""]
     for note in data.notes:

@@ -6,16 +6,16 @@ from typing import Any
 
 import pytorch_lightning as pl
 import torch
-from hydra.core.hydra_config import HydraConfig
 from hydra.utils import instantiate
 from omegaconf import DictConfig
 from rich.console import Console
 
 from data.choice import ChoiceData
 from data.errors import InputError
-from engine.build import build_data, build_model, is_trained, load_weights, with_checkpoint_config
+from engine.build import build_data, build_loggers, build_model, is_trained, load_weights, with_checkpoint_config
 from engine.callbacks import Stopped
 from engine.checkpoints import AtomicCheckpointIO, load_checkpoint
+from engine.launch import command_overrides
 from engine.report import folder_name, publish, say
 from engine.runfolder import plain, write_provenance
 from engine.scoring import network_scores, test_trainer
@@ -31,7 +31,7 @@ def train(cfg: DictConfig) -> float | None:
         Stopped: a signal asked to stop; the state is in last.ckpt.
     """
     console = Console(highlight=False)
-    overrides = list(HydraConfig.get().overrides.task)
+    overrides = command_overrides()
     checkpoint = None
     if cfg.ckpt_path:
         checkpoint = load_checkpoint(cfg.ckpt_path)
@@ -53,10 +53,10 @@ def train(cfg: DictConfig) -> float | None:
     model = build_model(cfg, data, config)
     say(console, f"{cfg.model.name}: {sum(p.numel() for p in model.parameters()):,} parameters; {data.summary()}")
 
-    loggers = [instantiate(logger) for logger in cfg.logger.values()]
+    loggers = build_loggers(cfg)
     trainer = instantiate(
         cfg.trainer,
-        callbacks=[instantiate(c) for c in cfg.callbacks.values()],
+        callbacks=[instantiate(c) for c in cfg.callbacks.values() if c is not None],
         logger=loggers or False,
         plugins=[AtomicCheckpointIO()],
     )

@@ -13,7 +13,6 @@ ALLOWED_TARGETS = frozenset(
         "data.images.ReleasedFeatures",
         "data.images.ResNet50",
         "data.reducers.Autoencoder",
-        "data.reducers.Linear",
         "data.reducers.PCA",
         "data.text.Doc2VecSettings",
         "data.build.embedded.WikibooksQuestions",

@@ -97,7 +97,11 @@ class ChoiceTask(pl.LightningModule):
         optimizer = self.make_optimizer(self.parameters())
         if self.make_scheduler is None:
             return optimizer
-        return {"optimizer": optimizer, "lr_scheduler": self.make_scheduler(optimizer)}
+        # Stepped by batches and not by "epoch": Lightning steps epoch schedules after validation, where a resumed run
+        # would leave one out; in batches the step comes before it.
+        batches = len(self.trainer.datamodule.train_dataloader())  # pyright: ignore[reportAttributeAccessIssue]
+        schedule = {"scheduler": self.make_scheduler(optimizer), "interval": "step", "frequency": batches}
+        return {"optimizer": optimizer, "lr_scheduler": schedule}
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         checkpoint["config"] = self.config

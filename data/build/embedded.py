@@ -1,7 +1,6 @@
 """The embedded benchmark: RecipeQA's four tasks made of the Wikibooks Cookbook, with rendered pictures."""
 
 import json
-import re
 from collections.abc import Callable, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -10,7 +9,7 @@ from typing import Any
 from data import illustrations, wikibooks
 from data.build import questions as builder
 from data.recipeqa import find_images
-from data.records import SourceRecipe, SourceStep
+from data.records import SourceRecipe
 from data.store import build_once, digest_of, file_digest, read_manifest, write_manifest
 
 
@@ -30,20 +29,7 @@ class WikibooksQuestions:
     def recipes(self) -> list[SourceRecipe]:
         """The recipes with the name of one rendered picture for each step."""
         recipes = sorted(wikibooks.read_recipes(), key=lambda recipe: digest_of(recipe.recipe_id))[: self.max_recipes]
-        return [
-            SourceRecipe(
-                recipe.recipe_id,
-                recipe.title,
-                recipe.category,
-                tuple(
-                    SourceStep(step.body, step.title, (f"{recipe.recipe_id}-rendered_{i}_0.jpg",))
-                    for i, step in enumerate(recipe.steps, 1)
-                ),
-                recipe.ingredients,
-                recipe.attribution,
-            )
-            for recipe in recipes
-        ]
+        return illustrations.illustrated(recipes)
 
     def files(self, cache: Path, tasks: Sequence[str]) -> dict[str, Path]:
         """`train.json`, `val.json`, `test.json` in the released schema, built once for these settings and this code."""
@@ -55,6 +41,7 @@ class WikibooksQuestions:
             "seed": self.seed,
             # The code is part of the key: a changed rule must never meet questions built by the old one.
             "code": [file_digest(Path(str(module.__file__))) for module in (builder, wikibooks)],
+            "drawings": illustrations.drawing_version(),
         }
 
         def load(folder: Path) -> dict[str, Path]:
@@ -62,15 +49,14 @@ class WikibooksQuestions:
             return {split: folder / name for split, name in manifest["files"].items()}
 
         def write(folder: Path) -> None:
-            texts = {name: step.body for recipe in self.recipes for step in recipe.steps for name in step.images}
+            scenes = illustrations.scene_keys(self.recipes)
             made, report = builder.build_questions(
                 self.recipes,
                 tasks,
                 questions_per_recipe=self.questions_per_recipe,
                 text_field="body",
                 seed=self.seed,
-                # Steps that say the same are drawn the same.
-                content_key=lambda name: " ".join(re.findall(r"\w+", texts[name].lower())),
+                content_key=scenes.__getitem__,  # drawings that look alike are never offered side by side
             )
             files = builder.write_questions(made, folder)
             self._notice(folder)
@@ -85,8 +71,8 @@ class WikibooksQuestions:
 
     def draw(self, cache: Path, names: Sequence[str]) -> Callable[..., Path]:
         """Draw the named pictures that are not drawn yet; returns a resolver name -> path."""
-        folder = Path(cache) / "rendered" / file_digest(Path(str(illustrations.__file__)))[:16]
-        illustrations.render_images(self.recipes, folder, names)
+        folder = Path(cache) / "rendered" / illustrations.drawing_version()
+        illustrations.render_images(self.recipes, folder, names, notice=wikibooks.notice())
         return find_images(folder)
 
     def _notice(self, folder: Path) -> None:

@@ -1,0 +1,137 @@
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import textwrap
+
+import pytest
+import torch
+
+from data.errors import InputError
+from data.files import atomic_file, sweep_partial_files
+from engine.checkpoints import AtomicCheckpointIO, load_checkpoint
+from engine.trust import require_allowed
+
+GOOD = {"state_dict": {"w": torch.arange(5.0)}, "config": {"model": {"name": "m"}}}
+
+
+def test_round_trip(tmp_path):
+    path = tmp_path / "a" / "best.ckpt"
+    AtomicCheckpointIO().save_checkpoint(GOOD, path)
+    assert torch.equal(load_checkpoint(path)["state_dict"]["w"], GOOD["state_dict"]["w"])
+    assert [p.name for p in path.parent.iterdir()] == ["best.ckpt"]
+    assert path.stat().st_mode & 0o777 == 0o644
+
+
+def test_a_failed_write_keeps_the_old_file_and_leaves_nothing(tmp_path):
+    path = tmp_path / "last.ckpt"
+    AtomicCheckpointIO().save_checkpoint(GOOD, path)
+    before = path.read_bytes()
+    with pytest.raises(ValueError), atomic_file(path) as partial:
+        partial.write_bytes(b"half")
+        raise ValueError
+    assert path.read_bytes() == before and len(list(tmp_path.iterdir())) == 1
+
+
+def test_a_full_disk_is_one_clear_error(tmp_path):
+    """RLIMIT_FSIZE makes writes fail like a full disk does, without needing to mount one."""
+    script = textwrap.dedent(
+        f"""
+        import resource, signal, torch
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        from engine.checkpoints import AtomicCheckpointIO
+        io = AtomicCheckpointIO()
+        path = {str(tmp_path / "last.ckpt")!r}
+        io.save_checkpoint({{"state_dict": {{}}, "config": {{}}}}, path)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
+        from data.errors import InputError
+        try:
+            io.save_checkpoint({{"state_dict": {{"w": torch.zeros(100_000)}}, "config": {{}}}}, path)
+        except InputError as error:
+            print("InputError", error)
+        """
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, cwd=os.getcwd())
+    assert "InputError" in done.stdout and "last.ckpt" in done.stdout, done.stderr
+    assert load_checkpoint(tmp_path / "last.ckpt")["state_dict"] == {}
+    assert [p.name for p in tmp_path.iterdir()] == ["last.ckpt"]
+
+
+def test_leftovers_of_killed_writers_are_swept_and_others_stay(tmp_path):
+    dead = subprocess.Popen([sys.executable, "-c", "pass"])
+    dead.wait()
+    gone = tmp_path / f".last.ckpt.{dead.pid}.abc.partial"
+    alive = tmp_path / f".last.ckpt.{os.getpid()}.abc.partial"
+    other = tmp_path / ".something.partial"
+    for path in (gone, alive, other):
+        path.write_bytes(b"x")
+    sweep_partial_files(tmp_path)
+    assert not gone.exists() and alive.exists() and other.exists()
+
+
+@pytest.mark.slow
+def test_kills_while_saving_lose_nothing(tmp_path):
+    script = textwrap.dedent(
+        f"""
+        import torch
+        from engine.checkpoints import AtomicCheckpointIO
+        io, n = AtomicCheckpointIO(), 0
+        while True:
+            n += 1
+            io.save_checkpoint({{"state_dict": {{"w": torch.full((500_000,), n)}}, "config": {{}}}}, {str(tmp_path / "last.ckpt")!r})
+            print(n, flush=True)
+        """
+    )
+    for i in range(8):
+        process = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE)
+        assert process.stdout is not None
+        process.stdout.readline()
+        try:
+            process.wait(0.005 * i)
+        except subprocess.TimeoutExpired:
+            pass
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        values = load_checkpoint(tmp_path / "last.ckpt")["state_dict"]["w"]
+        assert values.eq(values[0]).all()
+    sweep_partial_files(tmp_path)
+    assert [p.name for p in tmp_path.iterdir()] == ["last.ckpt"]
+
+
+class _Evil:
+    def __reduce__(self):
+        return (os.system, ("touch EVIL",))
+
+
+def test_what_is_no_checkpoint_is_one_line(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    AtomicCheckpointIO().save_checkpoint(GOOD, tmp_path / "good.ckpt")
+    whole = (tmp_path / "good.ckpt").read_bytes()
+    cases = {
+        "empty": b"",
+        "text": b"hello",
+        "truncated": whole[: len(whole) // 2],
+        "pickle": pickle.dumps(_Evil()),
+        "zeros": bytes(1000),
+    }
+    for name, content in cases.items():
+        (tmp_path / name).write_bytes(content)
+    torch.save({"state_dict": {}, "evil": _Evil(), "config": {}}, tmp_path / "evil.ckpt")
+    torch.save({"weights": torch.zeros(2)}, tmp_path / "foreign.ckpt")
+    torch.save([1, 2], tmp_path / "list.ckpt")
+    for name in (*cases, "evil.ckpt", "foreign.ckpt", "list.ckpt", "absent.ckpt"):
+        with pytest.raises(InputError, match=name.replace(".", r"\.")) as error:
+            load_checkpoint(tmp_path / name)
+        assert "\n" not in str(error.value)
+    assert not (tmp_path / "EVIL").exists()
+
+
+@pytest.mark.parametrize(
+    "target",
+    ["os.system", "torch.hub.load", "pytorch_lightning.cli.instantiate_class", "builtins.exec", "hydra.utils.call"],
+)
+def test_a_config_from_a_checkpoint_builds_only_what_is_listed(target):
+    config = {"model": {"net": {"_target_": "models.impatient_reader.ImpatientReader"}, "loss": [{"_target_": target}]}}
+    with pytest.raises(InputError, match=target):
+        require_allowed(config, "x.ckpt")

@@ -1,0 +1,114 @@
+"""Every config composes, its targets exist and take its keys; the published settings are the defaults."""
+
+import inspect
+from pathlib import Path
+
+import pytest
+from hydra.utils import get_class, get_object
+from omegaconf import DictConfig, OmegaConf
+
+from engine.trust import ALLOWED_TARGETS
+from tests.runs import ROOT, composed
+
+CONF = ROOT / "conf"
+
+
+def options(group: str) -> list[str]:
+    """Names of the files below a group, such as `recipeqa/textual_cloze`."""
+    folder = CONF / group
+    return sorted(str(p.relative_to(folder).with_suffix("")) for p in folder.rglob("*.yaml"))
+
+
+GROUPS = [path.name for path in sorted(CONF.iterdir()) if path.is_dir() and path.name != "published"]
+CASES = [(group, name) for group in GROUPS for name in options(group) if (group, name) != ("data", "choice")]
+
+
+def _bind(node: object, where: str = "") -> None:
+    """Fail if a `_target_` does not exist or does not take the keys beside it."""
+    if isinstance(node, dict):
+        if "_target_" in node:
+            target = get_object(node["_target_"])
+            keys = {k for k in node if k not in ("_target_", "_partial_", "_args_", "_recursive_", "_convert_", "name_")}
+            signature = inspect.signature(target)
+            takes_all = any(p.kind is p.VAR_KEYWORD for p in signature.parameters.values())
+            unknown = keys - signature.parameters.keys()
+            assert takes_all or not unknown, f"{where}: {node['_target_']} does not take {unknown}"
+        for key, value in node.items():
+            _bind(value, f"{where}.{key}")
+    elif isinstance(node, list):
+        for value in node:
+            _bind(value, where)
+
+
+def _plain(cfg: DictConfig) -> dict:
+    cfg.output_dir = "out"
+    if "path" in cfg.features:
+        cfg.features.path = "features.pkl"
+    container = OmegaConf.to_container(cfg, resolve=True)
+    container["model"].pop("name", None)
+    return container
+
+
+@pytest.mark.parametrize("script", ["train", "evaluate", "prepare"])
+def test_scripts_compose(script):
+    _bind(_plain(composed(script, [])))
+
+
+@pytest.mark.parametrize(("group", "name"), CASES, ids=[f"{g}={n}" for g, n in CASES])
+def test_every_config_composes_and_its_targets_take_its_keys(group, name):
+    overrides = [f"{group}={'[' + name + ']' if group == 'logger' else name}"]
+    _bind(_plain(composed("train", overrides)))
+
+
+def test_the_users_settings_are_the_defaults():
+    cfg = composed("train", [])
+    assert cfg.data.name == "wikibooks/textual_cloze"
+    assert cfg.model.optimizer._target_ == "torch.optim.Adam" and cfg.model.optimizer.lr == 1e-3
+    assert cfg.model.loss.margin == 1.5 and cfg.model.loss._target_ == "models.losses.CosineHinge"
+    assert cfg.callbacks.early_stopping.patience == 10
+    assert cfg.model.net.layers == 3 and cfg.data.batch_size == 64 and cfg.seed == 1234
+    assert (cfg.model.net.hidden_size, cfg.model.net.attention_size, cfg.model.net.candidate_size) == (256, 256, 100)
+
+
+def test_resnet50_is_the_choice_for_photos_and_the_offline_weights_for_drawings():
+    assert composed("train", ["data=recipeqa/visual_cloze"]).features._target_ == "data.images.ResNet50"
+    assert composed("train", ["data=recipeqa/visual_cloze"]).features.weights == "IMAGENET1K_V1"
+    assert composed("train", ["data=wikibooks/visual_cloze"]).features._target_ == "data.images.EfficientNetLite0"
+    chosen = composed("train", ["data=recipeqa/visual_cloze", "features=efficientnet_lite0"])
+    assert chosen.features._target_ == "data.images.EfficientNetLite0", "the command line wins over the data set"
+
+
+def test_several_trackers_at_once():
+    assert set(composed("train", ["logger=[csv,wandb]"]).logger) == {"csv", "wandb"}
+    assert set(composed("train", ["logger=wandb"]).logger) == {"wandb"}
+
+
+def test_every_target_a_checkpoint_may_name_exists():
+    for target in ALLOWED_TARGETS:
+        assert callable(get_class(target))
+
+
+def test_targets_of_own_configs_are_allowed_in_checkpoints():
+    from engine.trust import targets
+
+    for group in ("model", "data", "features", "reducer", "text"):
+        for name in options(group):
+            if (group, name) == ("data", "choice"):
+                continue
+            container = _plain(composed("train", [f"{group}={name}"]))
+            found = {t for key in ("data", "model") for t in targets(container[key])}
+            untrained = {t for t in found if t.startswith(("models.sanity", "models.hasty_student"))}
+            assert found - untrained <= ALLOWED_TARGETS
+
+
+def test_experiments_carry_what_the_paper_reports():
+    for name in options("experiment"):
+        text = (CONF / "experiment" / f"{name}.yaml").read_text()
+        assert text.startswith("# @package _global_"), name
+        assert "arXiv" in text and "published" in text, f"{name}: say paper and numbers"
+
+
+def test_no_config_names_a_path_of_a_machine():
+    for path in CONF.rglob("*.yaml"):
+        text = Path(path).read_text()
+        assert "/home/" not in text and "/work/" not in text, path

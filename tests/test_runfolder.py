@@ -1,0 +1,46 @@
+import json
+
+import pytest
+from omegaconf import OmegaConf
+
+from engine.runfolder import plain, redact, write_provenance
+
+PLANTED = {
+    "api_key": "S3CRET-1",
+    "logger": {"wandb": {"apikey": "S3CRET-2", "entity": "lab"}},
+    "hf_token": "S3CRET-3",
+    "db": [{"password": "S3CRET-4"}],
+    "url": "https://user:S3CRET-5@host/path",
+    "aws": {"secret": "S3CRET-6", "credentials": "S3CRET-7"},
+    "private_key": "S3CRET-8",
+    "from_env": "${oc.env:MY_API_KEY}",
+    "inside": "prefix ${oc.env:MY_API_KEY} suffix",
+}
+
+
+@pytest.fixture(autouse=True)
+def _environment(monkeypatch):
+    monkeypatch.setenv("MY_API_KEY", "S3CRET-9")
+
+
+def test_secrets_reach_no_file(tmp_path):
+    cfg = OmegaConf.create(PLANTED)
+    config = plain(cfg)
+    overrides = ["api_key=S3CRET-1", "url=https://user:S3CRET-5@host/path", "seed=3", "~logger", "x=S3CRET-9"]
+    write_provenance(tmp_path, config, overrides, {})
+    for path in tmp_path.iterdir():
+        assert "S3CRET" not in path.read_text(), path
+    assert json.loads((tmp_path / "provenance.json").read_text())["overrides"][2:4] == ["seed=3", "~logger"]
+    assert "host/path" in config["url"] and config["logger"]["wandb"]["entity"] == "lab"
+
+
+def test_what_only_looks_like_a_secret_stays():
+    harmless = {"num_tokens": 5, "use_cls_token": True, "tokeniser": "words", "token": None, "max_token": 7, "keys": ["a"]}
+    assert redact(harmless) == harmless
+
+
+def test_provenance_says_where_numbers_come_from(tmp_path):
+    write_provenance(tmp_path, {"seed": 1}, [], {"name": "x"})
+    found = json.loads((tmp_path / "provenance.json").read_text())
+    assert found["packages"]["torch"] and found["hardware"]["cores"] and found["data"] == {"name": "x"}
+    assert {"commit", "changed_files"} == found["git"].keys()
