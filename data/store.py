@@ -371,7 +371,8 @@ def _sweep(target: Path) -> None:
 
 def _publish(temporary: Path, target: Path) -> None:
     """Give a complete folder its name; a damaged folder of that name goes."""
-    _sync(temporary)
+    for path in [*sorted(temporary.rglob("*")), temporary]:
+        _sync(path)
     if target.exists():
         os.rename(target, Path(tempfile.mkdtemp(prefix=_prefix(target), dir=target.parent)) / "damaged")
     os.rename(temporary, target)
@@ -379,8 +380,8 @@ def _publish(temporary: Path, target: Path) -> None:
     _sweep(target)
 
 
-def _sync(folder: Path) -> None:
-    handle = os.open(folder, os.O_RDONLY)
+def _sync(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)
     finally:
