@@ -169,20 +169,20 @@ class ChoiceData(pl.LightningDataModule):
                     found.setdefault(split, path)
         if not found and not given:
             raise InputError(
-                f"data.root={self.root}: holds none of train.json, val.json, test.json (also .json.gz); fetch them with "
-                f"`python prepare.py task=download data={self.name} data.root={self.root}`"
+                f"data.root={self.root}: holds none of train.json, val.json, test.json (also .json.gz); fetch them "
+                f"with `python prepare.py task=download data={self.name} data.root={self.root}`"
             )
         return found | given
 
     def read(self, split: str) -> list[Question]:
         """Questions of a split, of all tasks in its file. Fills `notes`, `unreadable` and `reports`."""
-        if self.overfit:
-            split = "train"
         files = self.files()
-        source = "val" if split == "test" and "test" not in files else split
-        if source != split:
-            self._note("no test file: tested on the validation questions, which also chose the checkpoint")
-        part = source if "val" not in files and source in ("train", "val") and "train" in files else None
+        source = "train" if self.overfit else split
+        if source == "test" and "test" not in files:
+            source = "val"
+            self.note("no test file: tested on the validation questions, which also chose the checkpoint")
+        divided = "val" not in files and "train" in files  # validation comes out of the training file
+        part = source if divided and source in ("train", "val") else None
         path = files.get("train" if part else source)
         if path is None:
             raise InputError(f"data={self.name}: no file for the {source} split; give data.{source}_file=<file>")
@@ -190,7 +190,7 @@ class ChoiceData(pl.LightningDataModule):
             self._read[path] = read_questions(path, on_bad_record=self.on_bad_record)
         questions, report = self._read[path]
         if report.skipped:
-            self._note(
+            self.note(
                 f"{path.name}: {len(report.skipped)} bad records left out; where they are scored they count as wrong"
             )
         read = {task: sum(q.task == task for q in questions) for task in TASKS}
@@ -199,9 +199,7 @@ class ChoiceData(pl.LightningDataModule):
         if part is not None:
             train, val = split_by_recipe(questions, self.val_fraction, self.seed)
             questions = train if part == "train" else val
-            self._note(
-                f"no validation file: {self.val_fraction:.0%} of the training recipes, split by recipe, validate"
-            )
+            self.note(f"no validation file: {self.val_fraction:.0%} of the training recipes, split by recipe, validate")
         return questions
 
     def of_tasks(self, questions: Sequence[Question], split: str) -> list[Question]:
@@ -227,7 +225,8 @@ class ChoiceData(pl.LightningDataModule):
         whole = report is not None and self.max_questions is None and not self.overfit
         return report.official_split if report is not None and whole else None
 
-    def _note(self, note: str) -> None:
+    def note(self, note: str) -> None:
+        """Keep a sentence that must stand below every table of this run."""
         if note not in self.notes:
             self.notes.append(note)
 
@@ -275,7 +274,7 @@ class ChoiceData(pl.LightningDataModule):
         if "train" in read and "test" in read and not self.overfit:
             shared = {q.recipe_id for q in asked["test"]} & {q.recipe_id for q in asked["train"]}
             if shared:
-                self._note(
+                self.note(
                     f"{len(shared)} of the test recipes also occur in training: this is no test of unseen recipes"
                 )
         self._read.clear()  # 30,000 recipes' texts; only their rows are needed from here on
@@ -306,7 +305,7 @@ class ChoiceData(pl.LightningDataModule):
         resolve = self._resolver(wanted) if self.features.reads_files else Path
         images = image_vectors(self.features, wanted, resolve, self.cache, on_bad=self.on_bad_record)
         if images.bad:
-            self._note(f"{len(images.bad)} pictures are absent or damaged and count as no picture: {images.bad[0][1]}")
+            self.note(f"{len(images.bad)} pictures are absent or damaged and count as no picture: {images.bad[0][1]}")
         if fits:
             vectors = images.vectors(list(dict.fromkeys(names["train"])))
             # In an order of their content: names, and so the order of rows, must not change even the rounding.
@@ -374,11 +373,11 @@ class ChoiceData(pl.LightningDataModule):
             state["features"] = self.features.settings()
         return state
 
-    def load_state_dict(self, state: dict[str, Any]) -> None:
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Called by Lightning on a resume: what was fitted must be what the checkpoint was trained with."""
         own = self.state_dict()
         for key, what in (("text_digest", "vocabulary"), ("reducer_digest", "image reducer"), ("features", "features")):
-            if own.get(key) != state.get(key):
+            if own.get(key) != state_dict.get(key):
                 raise InputError(
                     f"the checkpoint was trained with another {what} than data={self.name} gives now (other training "
                     "file, text or image settings); resume with the same data, or train anew"

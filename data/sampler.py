@@ -110,7 +110,7 @@ class ResumableLoader(DataLoader):
         """Begin the next iteration at the stored position, if it is the same epoch."""
         self._resume = dict(state)
 
-    def __iter__(self) -> Iterator[Any]:
+    def __iter__(self) -> Iterator[Any]:  # pyright: ignore[reportIncompatibleMethodOverride]
         resume, self._resume = self._resume, None
         same_epoch = resume is not None and resume["epoch"] == self._place.sampler.epoch
         self._handed_out = self._place.start = resume["position"] if resume is not None and same_epoch else 0

@@ -24,7 +24,9 @@ def with_checkpoint_config(
     one value. `experiment=` replaces everything.
     """
     origin = str(cfg.ckpt_path)
-    stored = OmegaConf.create(checkpoint["config"])
+    # The run folder may have been moved since: paths into it follow.
+    old, new = str(checkpoint["config"].get("output_dir") or ""), str(cfg.output_dir)
+    stored = OmegaConf.create(_moved(checkpoint["config"], old, new))
     assert isinstance(stored, DictConfig)
     sections = [*_FIXED, *_TRAINING] if training else [*_FIXED]
     require_allowed({key: checkpoint["config"].get(key) for key in _FIXED}, origin)
@@ -54,6 +56,14 @@ def with_checkpoint_config(
     return merged
 
 
+def _moved(value: Any, old: str, new: str) -> Any:
+    if isinstance(value, dict):
+        return {key: _moved(item, old, new) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_moved(item, old, new) for item in value]
+    return value.replace(old, new) if old and isinstance(value, str) else value
+
+
 def build_data(cfg: DictConfig, fitted: dict[str, Any] | None = None, origin: str = "") -> ChoiceData:
     """The data module; `fitted`, of the checkpoint `origin`, is taken over instead of fitting anew."""
     data = instantiate(cfg.data)
@@ -69,7 +79,8 @@ def build_model(cfg: DictConfig, data: ChoiceData, config: dict[str, Any] | None
     if is_trained(cfg):
         with open_dict(section):
             section.net.image_size = data.image_size
-            section.net.image_reducer = "linear" if data.reduces_in_network else "none"
+            section.net.image_reducer = "linear" if data.reduces_in_network and data.image_size else "none"
+            section.net.task = data.tasks[0] if len(data.tasks) == 1 else "all"
     model = instantiate(section)
     if is_trained(cfg):
         model.seed, model.config = int(cfg.seed), config or {}

@@ -21,7 +21,7 @@ from engine.checkpoints import load_checkpoint
 from engine.launch import command_overrides
 from engine.report import folder_name, publish, say
 from engine.runfolder import plain, write_json, write_provenance
-from engine.scoring import network_scores, prediction_rows, test_trainer
+from engine.scoring import by_task, network_scores, prediction_rows, test_trainer
 
 DATA_STATE = ChoiceData.__qualname__  # Lightning keeps the data module's state under its class name
 
@@ -58,9 +58,7 @@ def evaluate(cfg: DictConfig) -> float | None:
         load_weights(model, checkpoint, origin)
         scores = network_scores(test_trainer(cfg), model, data, cfg.split)
     else:
-        if hasattr(model, "fit"):
-            model.fit(data.read("train"), data.vectors)
-        scores = model.score(data.questions[cfg.split], data.vectors)
+        scores = _untrained_scores(model, data, cfg.split)
     folder = Path(cfg.output_dir)
     config = plain(cfg)
     write_provenance(folder, config, overrides, data.provenance())
@@ -71,6 +69,20 @@ def evaluate(cfg: DictConfig) -> float | None:
     if cfg.export:
         _export(cfg, folder, data, scores, console)
     return metrics[f"{cfg.split}/accuracy"]
+
+
+def _untrained_scores(model: Any, data: ChoiceData, split: str) -> np.ndarray:
+    """Scores of a system without weights, task by task; rules that count are given what they count first."""
+    reading = getattr(model, "fitted_on", None)
+    if reading is not None:
+        if reading == "evaluated":
+            data.note("transductive: the rule uses the evaluated file's own statistics; not to be compared with models")
+        model.fit(data.read(split if reading == "evaluated" else "train"), data.vectors)
+    questions = data.questions[split]
+    scores = np.zeros((len(questions), 4))
+    for rows in by_task(questions).values():
+        scores[rows] = model.score([questions[i] for i in rows], data.vectors)
+    return scores
 
 
 def _export(cfg: DictConfig, folder: Path, data: ChoiceData, scores: np.ndarray, console: Console) -> None:

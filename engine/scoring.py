@@ -111,7 +111,7 @@ def baseline_rows(data: ChoiceData, split: str, task: str, transductive: bool) -
             if material[rule.fitted_on] is None:  # the training file is not at hand
                 continue
             rule.fit(material[rule.fitted_on], data.vectors)
-            note = "transductive" if rule.fitted_on == "evaluated" else "fitted on training data"
+            note = "transductive" if rule.fitted_on == "evaluated" else "fitted on train"
         add(rule.name, "sanity", rule.score(questions, data.vectors), note)
     return rows
 

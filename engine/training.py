@@ -8,6 +8,7 @@ import pytorch_lightning as pl
 import torch
 from hydra.utils import instantiate
 from omegaconf import DictConfig
+from pytorch_lightning.callbacks import ModelCheckpoint
 from rich.console import Console
 
 from data.choice import ChoiceData
@@ -39,6 +40,10 @@ def train(cfg: DictConfig) -> float | None:
     if not is_trained(cfg):
         raise InputError(
             f"model={cfg.model.name} needs no training; score it with: python evaluate.py model={cfg.model.name}"
+        )
+    if str(cfg.trainer.precision).startswith(("16", "bf16")) and not torch.cuda.is_available():
+        raise InputError(
+            f"trainer.precision={cfg.trainer.precision}: LSTMs train in half precision on a GPU only; use 32-true"
         )
     folder = Path(cfg.output_dir)
     pl.seed_everything(cfg.seed, workers=True, verbose=False)
@@ -87,8 +92,9 @@ def _fit_and_test(
     if trainer.received_sigterm:  # arrived before training began, when nothing could be saved yet
         raise Stopped(15, None)
 
-    best = Path(trainer.checkpoint_callback.best_model_path or folder / "checkpoints" / "last.ckpt")
-    best_score = trainer.checkpoint_callback.best_model_score
+    keeper = next((c for c in trainer.callbacks if isinstance(c, ModelCheckpoint)), None)  # pyright: ignore[reportAttributeAccessIssue]
+    best_score = keeper.best_model_score if keeper is not None else None
+    best = folder / "checkpoints" / ("last.ckpt" if best_score is None else "best.ckpt")
     load_weights(model, load_checkpoint(best), str(best))
     scores = network_scores(test_trainer(cfg), model, data, "test")
     say(

@@ -19,6 +19,7 @@ ALLOWED_TARGETS = frozenset(
         "models.choice.ChoiceTask",
         "models.impatient_reader.ImpatientReader",
         "models.losses.CosineHinge",
+        "models.losses.CrossEntropy",
         "torch.optim.Adam",
         "torch.optim.AdamW",
         "torch.optim.SGD",

@@ -8,7 +8,7 @@ from hydra import compose, initialize_config_dir
 from hydra.core.global_hydra import GlobalHydra
 from omegaconf import DictConfig
 
-import engine.launch  # registers the resolver of run folders
+import engine.launch  # noqa: F401 (registers the resolver of run folders)
 from tests.made_up import made_up_questions, write_file
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -1,3 +1,4 @@
+import contextlib
 import os
 import pickle
 import signal
@@ -76,10 +77,10 @@ def test_kills_while_saving_lose_nothing(tmp_path):
         f"""
         import torch
         from engine.checkpoints import AtomicCheckpointIO
-        io, n = AtomicCheckpointIO(), 0
+        io, n, path = AtomicCheckpointIO(), 0, {str(tmp_path / "last.ckpt")!r}
         while True:
             n += 1
-            io.save_checkpoint({{"state_dict": {{"w": torch.full((500_000,), n)}}, "config": {{}}}}, {str(tmp_path / "last.ckpt")!r})
+            io.save_checkpoint({{"state_dict": {{"w": torch.full((500_000,), n)}}, "config": {{}}}}, path)
             print(n, flush=True)
         """
     )
@@ -87,10 +88,8 @@ def test_kills_while_saving_lose_nothing(tmp_path):
         process = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE)
         assert process.stdout is not None
         process.stdout.readline()
-        try:
+        with contextlib.suppress(subprocess.TimeoutExpired):
             process.wait(0.005 * i)
-        except subprocess.TimeoutExpired:
-            pass
         process.send_signal(signal.SIGKILL)
         process.wait()
         values = load_checkpoint(tmp_path / "last.ckpt")["state_dict"]["w"]

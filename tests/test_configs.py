@@ -28,7 +28,7 @@ def _bind(node: object, where: str = "") -> None:
     if isinstance(node, dict):
         if "_target_" in node:
             target = get_object(node["_target_"])
-            keys = {k for k in node if k not in ("_target_", "_partial_", "_args_", "_recursive_", "_convert_", "name_")}
+            keys = {key for key in node if key not in ("_target_", "_partial_")}
             signature = inspect.signature(target)
             takes_all = any(p.kind is p.VAR_KEYWORD for p in signature.parameters.values())
             unknown = keys - signature.parameters.keys()

@@ -1,4 +1,4 @@
-"""A run that is stopped and resumed ends like one that was not: weights, optimizer, history, predictions, to the bit."""
+"""A run that is stopped and resumed ends like one that was not: weights, optimizer, history, predictions, to a bit."""
 
 import json
 import os
@@ -100,7 +100,7 @@ def test_each_epoch_has_an_order_of_its_own(uninterrupted, tmp_path, monkeypatch
     monkeypatch.setattr(ChoiceTask, "training_step", training_step)
     run("train", tmp_path / "run", [*files, *SMALL])
     epochs = [[batch for e, batch in seen if e == epoch] for epoch in range(3)]
-    assert all(sorted(sum(epoch, [])) == list(range(40)) for epoch in epochs)
+    assert all(sorted(i for batch in epoch for i in batch) == list(range(40)) for epoch in epochs)
     assert epochs[0] != epochs[1] != epochs[2]
 
 
