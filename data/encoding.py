@@ -75,12 +75,13 @@ class EncodedQuestions:
         `text` and `image` hold each vector once; `document`, `query` and `choices` index the two tables laid one
         after the other. Row 0 of each table is the vector of nothing.
         """
-        rows = np.asarray(indices)
-        lengths = self.lengths[rows]
-        width = int(lengths.max())
-        documents = np.zeros((len(rows), width), np.int32)
-        mask = np.arange(width)[None, :] < lengths[:, None]  # (B, T)
-        documents[mask] = np.concatenate([self.document[self.offsets[i] : self.offsets[i + 1]] for i in rows])
+        rows = np.asarray(indices, np.int64)
+        starts = self.offsets[rows]
+        lengths = self.offsets[rows + 1] - starts
+        places = np.arange(int(lengths.max()))[None, :]
+        mask = places < lengths[:, None]  # (B, T)
+        documents = np.zeros(mask.shape, np.int32)
+        documents[mask] = self.document[(starts[:, None] + places)[mask]]
         choices = self.choices[rows][:, :, : int(self.elements[rows[0]])]
         parts = [documents, self.query[rows], choices]
         used = np.unique(np.concatenate([part.ravel() for part in parts]))
@@ -88,11 +89,11 @@ class EncodedQuestions:
         images = used[(used < 0) & (used != ABSENT_IMAGE)][::-1]  # -1, -2, ... = image rows 0, 1, ...
 
         text = np.zeros((1 + len(texts), self.text_vectors.shape[1]), np.float32)
-        text[1:] = self.text_vectors[texts - 1]
+        _gather(self.text_vectors, texts - 1, text[1:])
         image = np.empty((1 + len(images), len(self.absent_image)), np.float32)
         image[0] = self.absent_image
         if len(images):
-            image[1:] = self.image_vectors[-images.astype(np.int64) - 1]
+            _gather(self.image_vectors, -images.astype(np.int64) - 1, image[1:])
 
         def place(part: np.ndarray) -> torch.Tensor:
             part = part.astype(np.int64)
@@ -111,8 +112,16 @@ class EncodedQuestions:
             "choices": place(choices),
             "twins": torch.from_numpy(self.twins[rows]),
             "answer": torch.from_numpy(self.answer[rows]),
-            "index": torch.from_numpy(rows.astype(np.int64)),
+            "index": torch.from_numpy(rows),
         }
+
+
+def _gather(table: np.ndarray, rows: np.ndarray, out: np.ndarray) -> None:
+    """Rows of a table into their place, in one pass where no conversion is needed: half the time for 2048-d images."""
+    if table.dtype == out.dtype:
+        np.take(table, rows, axis=0, out=out, mode="clip")  # the default mode would go through a buffer
+    else:
+        out[:] = table[rows]
 
 
 def encode(
