@@ -19,7 +19,7 @@ from data.recipeqa import export_official, read_questions
 from engine.build import build_data, build_loggers, build_model, is_trained, load_weights, with_checkpoint_config
 from engine.checkpoints import load_checkpoint
 from engine.launch import command_overrides
-from engine.report import folder_name, publish, say
+from engine.report import folder_name, make_console, publish, say
 from engine.runfolder import plain, write_json, write_provenance
 from engine.scoring import by_task, network_scores, prediction_rows, test_trainer
 
@@ -32,7 +32,7 @@ def evaluate(cfg: DictConfig) -> float | None:
     Raises:
         InputError: wrong data, config or checkpoint.
     """
-    console = Console(highlight=False)
+    console = make_console()
     overrides = command_overrides()
     checkpoint = None
     if cfg.ckpt_path:

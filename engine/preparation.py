@@ -10,7 +10,7 @@ from data.choice import training_texts
 from data.errors import InputError
 from data.text import neighbour_table
 from engine.build import build_data
-from engine.report import say
+from engine.report import make_console, say
 
 
 def prepare(cfg: DictConfig) -> None:
@@ -18,7 +18,7 @@ def prepare(cfg: DictConfig) -> None:
     tasks = {"all": _everything, "download": _download, "check": _check, "neighbours": _neighbours}
     if cfg.task not in tasks:
         raise InputError(f"task={cfg.task}: choose among {', '.join(tasks)}")
-    tasks[cfg.task](cfg, Console(highlight=False))
+    tasks[cfg.task](cfg, make_console())
 
 
 def _everything(cfg: DictConfig, console: Console) -> None:

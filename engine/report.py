@@ -19,6 +19,12 @@ from engine.scoring import CHANCE, Row, assess, baseline_rows, by_task, compare,
 from models.metrics import wilson_interval
 
 
+def make_console() -> Console:
+    """Terminal output; where there is no terminal (a log file) lines are wide enough for the tables."""
+    console = Console(highlight=False)
+    return console if console.is_terminal else Console(highlight=False, width=110)
+
+
 def say(console: Console, line: str) -> None:
     """One line of progress."""
     console.print(f"[dim]»[/dim] {escape(line)}", soft_wrap=True)
@@ -165,7 +171,7 @@ def _published(data: ChoiceData, split: str, task: str, n: int) -> list[Row]:
 def _cells(row: Row) -> list[str]:
     interval = "" if row["interval"] is None else f"{row['interval'][0] * 100:.1f}–{row['interval'][1] * 100:.1f}"
     return [
-        row["system"],
+        row["system"].replace("_", " "),
         f"{row['accuracy'] * 100:.2f}",
         interval,
         "?" if row["n"] is None else str(row["n"]),

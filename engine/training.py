@@ -17,7 +17,7 @@ from engine.build import build_data, build_loggers, build_model, is_trained, loa
 from engine.callbacks import Stopped
 from engine.checkpoints import AtomicCheckpointIO, load_checkpoint
 from engine.launch import command_overrides
-from engine.report import folder_name, publish, say
+from engine.report import folder_name, make_console, publish, say
 from engine.runfolder import plain, write_provenance
 from engine.scoring import network_scores, test_trainer
 
@@ -31,7 +31,7 @@ def train(cfg: DictConfig) -> float | None:
         InputError: wrong data, config or checkpoint, a loss that is not finite, a disk that is full.
         Stopped: a signal asked to stop; the state is in last.ckpt.
     """
-    console = Console(highlight=False)
+    console = make_console()
     overrides = command_overrides()
     checkpoint = None
     if cfg.ckpt_path:

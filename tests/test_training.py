@@ -206,10 +206,10 @@ def test_bad_records_are_counted_as_wrong_when_skipped(trained, tmp_path):
 
 def test_overfitting_sixteen_questions(tmp_path):
     files = small_files(tmp_path)
-    overrides = ["trainer=overfit", "trainer.max_epochs=80", "trainer.accelerator=cpu", "trainer.enable_progress_bar=false"]
+    overrides = ["trainer=overfit", "trainer.max_epochs=200", "trainer.accelerator=cpu", "trainer.enable_progress_bar=false"]
     overrides += ["text.min_count=1", "text.epochs=20", "sanity=false", "logger=[]", "callbacks.progress=null"]
-    overrides += ["model.net.hidden_size=64"]
-    run("train", tmp_path / "run", [*files, *overrides, "callbacks.early_stopping.patience=80"])
+    overrides += ["model.net.hidden_size=64", "model.optimizer.lr=0.003"]
+    run("train", tmp_path / "run", [*files, *overrides])
     assert json.loads((tmp_path / "run" / "metrics.json").read_text())["test/accuracy"] == 1.0
 
 
