@@ -16,11 +16,8 @@ def wandb_logger(project: str, save_dir: str, offline: bool = True, **settings: 
     from pytorch_lightning.loggers import WandbLogger
 
     folder = Path(save_dir)
-    folder.mkdir(parents=True, exist_ok=True)
-    note = folder / "wandb_run_id"
-    known = note.read_text(encoding="utf-8").strip() if note.is_file() else ""
-    run_id = known or uuid.uuid4().hex[:8]
-    note.write_text(run_id + "\n", encoding="utf-8")
+    run_id = _remembered(folder / "wandb_run_id") or uuid.uuid4().hex[:8]
+    _remember(folder / "wandb_run_id", run_id)
     mode = os.environ.get("WANDB_MODE") or ("offline" if offline else "online")
     os.environ.setdefault("WANDB_SILENT", "true")
     try:
@@ -36,3 +33,28 @@ def wandb_logger(project: str, save_dir: str, offline: bool = True, **settings: 
         )
     except ModuleNotFoundError as error:
         raise InputError(f"logger=wandb: {error}; install it with `pip install wandb`") from error
+
+
+def mlflow_logger(experiment_name: str, save_dir: str, tracking_uri: str, **settings: Any) -> Any:
+    """MLflow; the run id lies in the run folder, so a resume goes on with the same run."""
+    # MLflow has put its file store into maintenance and asks for this word; no other store needs neither a server nor
+    # the whole of MLflow.
+    os.environ.setdefault("MLFLOW_ALLOW_FILE_STORE", "true")
+    from pytorch_lightning.loggers import MLFlowLogger
+
+    note = Path(save_dir) / "mlflow_run_id"
+    try:
+        logger = MLFlowLogger(experiment_name, tracking_uri=tracking_uri, run_id=_remembered(note), **settings)
+    except ModuleNotFoundError as error:
+        raise InputError(f"logger=mlflow: {error}; install it with `pip install mlflow-skinny`") from error
+    _remember(note, str(logger.run_id))
+    return logger
+
+
+def _remembered(note: Path) -> str | None:
+    return note.read_text(encoding="utf-8").strip() if note.is_file() else None
+
+
+def _remember(note: Path, run_id: str) -> None:
+    note.parent.mkdir(parents=True, exist_ok=True)
+    note.write_text(run_id + "\n", encoding="utf-8")

@@ -75,7 +75,11 @@ def test_scoring_one_question_equals_scoring_it_among_all(trained, tmp_path):
     rows = [json.loads(line) for line in (folder / "run" / "predictions.jsonl").read_text().splitlines()]
     record = json.loads((folder / "test.json").read_text())["data"][5]
     (tmp_path / "one.json").write_text(json.dumps(record))
-    overrides = [f"ckpt_path={folder}/run/checkpoints/best.ckpt", f"question={tmp_path}/one.json", f"cache={tmp_path}/c"]
+    overrides = [
+        f"ckpt_path={folder}/run/checkpoints/best.ckpt",
+        f"question={tmp_path}/one.json",
+        f"cache={tmp_path}/c",
+    ]
     run("evaluate", tmp_path, overrides)
     answer = json.loads((tmp_path / "answer.json").read_text())
     assert answer["scores"] == pytest.approx(rows[5]["scores"], abs=1e-6)
@@ -145,7 +149,12 @@ def test_all_tasks_together(tmp_path):
         write_file(tmp_path / f"{split}.json", records[split])
     names = [name for part in records.values() for name in image_names(part)]
     write_images(tmp_path / "images", names)
-    overrides = ["data=recipeqa/all", f"data.root={tmp_path}", f"data.images={tmp_path}/images", "data.modality=multimodal"]
+    overrides = [
+        "data=recipeqa/all",
+        f"data.root={tmp_path}",
+        f"data.images={tmp_path}/images",
+        "data.modality=multimodal",
+    ]
     overrides += ["features=efficientnet_lite0", f"cache={tmp_path}/cache"]
     run("train", tmp_path / "run", [*overrides, *SMALL, "sanity=true"])
     metrics = json.loads((tmp_path / "run" / "metrics.json").read_text())
@@ -206,7 +215,12 @@ def test_bad_records_are_counted_as_wrong_when_skipped(trained, tmp_path):
 
 def test_overfitting_sixteen_questions(tmp_path):
     files = small_files(tmp_path)
-    overrides = ["trainer=overfit", "trainer.max_epochs=200", "trainer.accelerator=cpu", "trainer.enable_progress_bar=false"]
+    overrides = [
+        "trainer=overfit",
+        "trainer.max_epochs=200",
+        "trainer.accelerator=cpu",
+        "trainer.enable_progress_bar=false",
+    ]
     overrides += ["text.min_count=1", "text.epochs=20", "sanity=false", "logger=[]", "callbacks.progress=null"]
     overrides += ["model.net.hidden_size=64", "model.optimizer.lr=0.003"]
     run("train", tmp_path / "run", [*files, *overrides])
