@@ -21,6 +21,8 @@ class FirstStep(pl.Callback):
     def __init__(self, path: str) -> None:
         self.path = Path(path)
 
-    def on_train_batch_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule, *_: Any) -> None:
+    def on_train_batch_end(
+        self, trainer: pl.Trainer, pl_module: pl.LightningModule, outputs: Any, batch: Any, batch_idx: int
+    ) -> None:
         if not self.path.exists():
             self.path.write_text(json.dumps({"time": time.time(), **memory()}))

@@ -70,7 +70,7 @@ def _recipes(rng: np.random.Generator, words: list[str], split: str, count: int)
             chosen = np.searchsorted(zipf, rng.random(4 + int(rng.gamma(2, WORDS_PER_STEP / 2 - 2))))
             text = [words[i] for i in chosen]
             names = tuple(f"{split}-{recipe}_{step + 1}_{k}.jpg" for k in range(1 + rng.poisson(IMAGES_PER_STEP - 1)))
-            steps.append(Step(" ".join(text[3:]), f"{' '.join(text[:3])} {recipe}", names))
+            steps.append(Step(" ".join(text[3:]), " ".join(text[:3]), names))
         yield tuple(steps)
 
 

@@ -1,5 +1,6 @@
 """The LightningDataModule of the *choose 1 of K* problem: files -> records -> vectors -> batches."""
 
+import hashlib
 import json
 import logging
 from collections.abc import Sequence
@@ -16,6 +17,7 @@ from data.errors import InputError
 from data.images import ImageVectors, image_vectors
 from data.recipeqa import ReadReport, find_images, read_questions, split_by_recipe
 from data.records import PLACEHOLDER, TASKS, Question
+from data.reducers import ByContent, fit_cached
 from data.sampler import BucketBatchSampler, ResumableLoader
 from data.store import VectorStore, build_store
 from data.text import Doc2VecEncoder, Doc2VecSettings, ingredient_names
@@ -307,9 +309,10 @@ class ChoiceData(pl.LightningDataModule):
         if images.bad:
             self.note(f"{len(images.bad)} pictures are absent or damaged and count as no picture: {images.bad[0][1]}")
         if fits:
-            vectors = images.vectors(list(dict.fromkeys(names["train"])))
-            # In an order of their content: names, and so the order of rows, must not change even the rounding.
-            self.fitted_reducer = self.reducer.fit(vectors[np.lexsort(vectors.T[:16])])
+            rows = np.sort(images.rows(list(dict.fromkeys(names["train"]))))
+            content = hashlib.sha256(images.store.digests[rows[rows >= 0]].tobytes()).hexdigest()
+            material = {"pictures": content, "absent": int((rows < 0).sum()), "features": self.features.settings()}
+            self.fitted_reducer = fit_cached(self.cache, self.reducer, ByContent(images.array, rows), material)
         return images
 
     def _image_names(self, questions: Sequence[Question]) -> list[str]:

@@ -366,6 +366,7 @@ class ReleasedFeatures:
     def __init__(self, path: str | Path, size: int = 2048) -> None:
         self.path, self.size = Path(path), size
         self._features: dict[str, Any] | None = None
+        self._digest: tuple[tuple[int, int], str] | None = None
 
     def _load(self) -> dict[str, Any]:
         if self._features is None:
@@ -389,7 +390,11 @@ class ReleasedFeatures:
         """See `Extractor`."""
         if not self.path.is_file():
             raise InputError(f"{self.path}: the feature file is absent; check features.path")
-        return {"extractor": "released features", "file": file_digest(self.path)}
+        status = self.path.stat()
+        state = status.st_size, status.st_mtime_ns
+        if self._digest is None or self._digest[0] != state:  # asked several times a run; gigabytes take seconds
+            self._digest = state, file_digest(self.path)
+        return {"extractor": "released features", "file": self._digest[1]}
 
     def extract(self, paths: Sequence[Path], batch_size: int | None = None) -> np.ndarray:
         """(n, size) float32 of some picture names; InputError for an unknown name or a wrong vector."""
@@ -519,14 +524,15 @@ def image_vectors(
     rows = store.rows(keys)
     row_of = dict(zip(kept, rows.tolist(), strict=True)) | dict.fromkeys(bad, -1) | {PLACEHOLDER: -1}
     # A network never pools to zeros throughout: such a row is a picture that an earlier run was told to skip.
-    for start in range(0, len(kept), 4096):
-        part = rows[start : start + 4096]
-        for i in np.flatnonzero(~store.array[part].any(1)):
-            fault = _fault(extractor, paths[start + i])
-            if fault and on_bad == "raise":
-                raise InputError(fault)
-            if fault:
-                row_of[kept[start + i]], bad[kept[start + i]] = -1, fault
+    empty = np.zeros(len(store), bool)
+    for start, vectors in store.blocks():
+        empty[start : start + len(vectors)] = ~vectors.any(1)
+    for i in np.flatnonzero(empty[rows]):
+        fault = _fault(extractor, paths[i])
+        if fault and on_bad == "raise":
+            raise InputError(fault)
+        if fault:
+            row_of[kept[i]], bad[kept[i]] = -1, fault
     return ImageVectors(store, extractor.size, sorted(bad.items()), row_of)
 
 

@@ -7,7 +7,9 @@ reducer is needed for `linear`: there the network learns the projection from the
 import hashlib
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from functools import cached_property
+from pathlib import Path
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -16,9 +18,10 @@ from torch import nn
 from tqdm import tqdm
 
 from data.errors import InputError
-from data.store import digest_of
+from data.store import block_digests, build_once, digest_of, read_manifest, write_manifest
 
 CHUNK = 8192
+R = TypeVar("R", "PCA", "Autoencoder")
 
 
 class PCA:
@@ -34,7 +37,11 @@ class PCA:
         self.components = np.empty((0, 0), np.float32)  # (size, D); zero rows where there was no further direction
         self.explained = np.empty(0, np.float32)  # (size,) share of the variance
 
-    def fit(self, X: np.ndarray) -> "PCA":
+    def settings(self) -> dict[str, Any]:
+        """What a fit depends on besides the vectors: a cache key of plain values."""
+        return {"reducer": "pca", "size": self.size}
+
+    def fit(self, X: "np.ndarray | ByContent") -> "PCA":
         """Fit on (N, D) training vectors. InputError where there are none or one is not finite."""
         count, width = _check(X, "PCA")
         with threadpool_limits(1):
@@ -104,7 +111,7 @@ class Autoencoder:
         lr: float = 1e-3,
         seed: int = 1234,
     ) -> None:
-        self.settings = {
+        self._settings = {
             "size": size,
             "hidden": hidden,
             "epochs": epochs,
@@ -117,12 +124,16 @@ class Autoencoder:
         self.encoder: nn.Sequential | None = None
 
     def _networks(self, width: int) -> tuple[nn.Sequential, nn.Sequential]:
-        hidden = int(self.settings["hidden"])
+        hidden = int(self._settings["hidden"])
         encoder = nn.Sequential(nn.Linear(width, hidden), nn.ReLU(), nn.Linear(hidden, self.size))
         decoder = nn.Sequential(nn.Linear(self.size, hidden), nn.ReLU(), nn.Linear(hidden, width))
         return encoder, decoder
 
-    def fit(self, X: np.ndarray) -> "Autoencoder":
+    def settings(self) -> dict[str, Any]:
+        """What a fit depends on besides the vectors: a cache key of plain values."""
+        return {"reducer": "autoencoder", **self._settings}
+
+    def fit(self, X: "np.ndarray | ByContent") -> "Autoencoder":
         """Fit on (N, D) training vectors. InputError where there are none or one is not finite."""
         count, width = _check(X, "autoencoder")
         total = sum(X[i : i + CHUNK].sum(0, dtype=np.float64) for i in range(0, count, CHUNK))
@@ -131,12 +142,12 @@ class Autoencoder:
             float(((X[i : i + CHUNK] - self.mean) ** 2).sum(dtype=np.float64)) for i in range(0, count, CHUNK)
         )
         self.scale = max((squares / (count * width)) ** 0.5, 1e-6)
-        epochs, batch = int(self.settings["epochs"]), int(self.settings["batch_size"])
+        epochs, batch = int(self._settings["epochs"]), int(self._settings["batch_size"])
         with one_thread(), torch.random.fork_rng(devices=[]):
-            torch.manual_seed(int(self.settings["seed"]))
+            torch.manual_seed(int(self._settings["seed"]))
             self.encoder, decoder = self._networks(width)
             parameters = [*self.encoder.parameters(), *decoder.parameters()]
-            optimizer = torch.optim.Adam(parameters, lr=float(self.settings["lr"]))
+            optimizer = torch.optim.Adam(parameters, lr=float(self._settings["lr"]))
             for _ in tqdm(range(epochs), desc="autoencoder: fitting", unit=" epochs"):
                 order = torch.randperm(count).numpy()
                 for i in range(0, count, batch):
@@ -165,7 +176,7 @@ class Autoencoder:
         """Plain values and tensors (opens under `weights_only=True`)."""
         assert self.encoder is not None
         weights = {name: value.clone() for name, value in self.encoder.state_dict().items()}
-        plain = {"reducer": "autoencoder", "settings": dict(self.settings), "scale": float(self.scale)}
+        plain = {"reducer": "autoencoder", "settings": dict(self._settings), "scale": float(self.scale)}
         return {**plain, "mean": torch.from_numpy(self.mean.copy()), "encoder": weights}
 
     @classmethod
@@ -188,10 +199,61 @@ class Autoencoder:
         """Sha256 of kind, settings and weights."""
         assert self.encoder is not None
         arrays = [value.numpy() for value in self.encoder.state_dict().values()]
-        return _digest("autoencoder", [self.settings, float(self.scale)], self.mean, *arrays)
+        return _digest("autoencoder", [self._settings, float(self.scale)], self.mean, *arrays)
 
 
-def _check(X: np.ndarray, what: str) -> tuple[int, int]:
+class ByContent:
+    """Rows of a table in an order of their content, read only where they are sliced.
+
+    Names, and so the order of rows in a store, must not change even the rounding of a fit. All training vectors of
+    RecipeQA take 1.6 GB, which need not be in memory twice, or at all, beside the mapped file.
+    """
+
+    ndim = 2
+
+    def __init__(self, table: np.ndarray, rows: np.ndarray) -> None:
+        """Take some rows of a table (N, D); row -1 stands for zeros. Nothing is read yet."""
+        self._table, self._rows = table, rows
+        self.shape = (len(rows), table.shape[1])
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    @cached_property
+    def _ordered(self) -> np.ndarray:
+        start = np.where(self._rows[:, None] < 0, 0, self._table[self._rows, :16])  # enough to tell pictures apart
+        return self._rows[np.lexsort(start.T)]
+
+    def __getitem__(self, chosen: slice | np.ndarray) -> np.ndarray:
+        rows = self._ordered[chosen]
+        vectors = np.asarray(self._table[rows])
+        vectors[rows < 0] = 0
+        return vectors
+
+
+def fit_cached(root: Path, reducer: R, X: "np.ndarray | ByContent", vectors: dict[str, Any]) -> R:
+    """`reducer.fit(X)`, kept under `root/reducer/`; `vectors` names what X holds, as plain values.
+
+    A fit on RecipeQA's training pictures takes minutes, and nothing of it changes from run to run.
+    """
+    versions = {"numpy": np.__version__, "torch": torch.__version__}
+    key = {"settings": reducer.settings(), "vectors": vectors, "versions": versions, "format": 1}
+
+    def load(folder: Path) -> R:
+        manifest = read_manifest(folder)
+        file = folder / "reducer.pt"
+        if not file.is_file() or manifest.get("sha256") != block_digests(file) or manifest.get("key") != key:
+            raise InputError(f"{file}: is absent or damaged; delete the folder {folder}")
+        return type(reducer).from_state_dict(torch.load(file, weights_only=True))
+
+    def write(folder: Path) -> None:
+        torch.save(reducer.fit(X).state_dict(), folder / "reducer.pt")
+        write_manifest(folder, {"key": key, "sha256": block_digests(folder / "reducer.pt")})
+
+    return build_once(Path(root) / "reducer" / digest_of(key)[:16], load, write)
+
+
+def _check(X: "np.ndarray | ByContent", what: str) -> tuple[int, int]:
     if X.ndim != 2 or not len(X):
         raise InputError(f"{what}: there are no training pictures to fit it on; check the image folder")
     for i in range(0, len(X), CHUNK):

@@ -72,6 +72,18 @@ class VectorStore:
     def __reduce__(self):  # a loader's worker maps the file again; it is not sent the vectors
         return open_store, (self.folder, False)
 
+    def blocks(self, size: int = 8192) -> Iterator[tuple[int, np.ndarray]]:
+        """(first row, vectors) of the whole store, block by block.
+
+        Read and not mapped: pages of a map that a pass has touched stay in the process's resident memory.
+        """
+        with open(self.folder / "vectors.npy", "rb") as file:
+            file.seek(getattr(self.array, "offset", 0))
+            for start in range(0, len(self), size):
+                count = min(size, len(self) - start)
+                values = np.fromfile(file, self.array.dtype, count * self.array.shape[1])
+                yield start, values.reshape(count, -1)
+
     def find(self, digests: np.ndarray) -> np.ndarray:
         """(M,) int64 rows of some key digests; -1 where the store has none."""
         rows = np.searchsorted(self.digests, digests)

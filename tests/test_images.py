@@ -414,3 +414,13 @@ def test_scores_do_not_know_names(folder, tmp_path):
     second = image_vectors(Mean(), [f"x_{i}_0.png" for i in range(7)], tmp_path.joinpath, tmp_path / "c")
     want = first.vectors([f"{i}.png" for i in range(7)])
     np.testing.assert_array_equal(second.vectors([f"x_{6 - i}_0.png" for i in range(7)]), want)
+
+
+def test_a_feature_file_is_hashed_once_and_again_when_replaced(tmp_path, monkeypatch):
+    hashed = []
+    monkeypatch.setattr("data.images.file_digest", lambda path: hashed.append(path) or str(len(hashed)))
+    path = feature_file(tmp_path, "numpy2")
+    extractor = ReleasedFeatures(path, size=6)
+    assert extractor.settings() == extractor.settings() and len(hashed) == 1
+    path.write_bytes(path.read_bytes() + b"more")
+    assert extractor.settings()["file"] == "2"

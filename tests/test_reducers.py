@@ -5,7 +5,7 @@ from sklearn.decomposition import PCA as SklearnPCA
 
 from data import reducers
 from data.errors import InputError
-from data.reducers import PCA, Autoencoder
+from data.reducers import PCA, Autoencoder, ByContent, fit_cached
 
 
 def made_up(n, width=40, seed=0):
@@ -116,3 +116,38 @@ def test_memory_map_is_read_in_chunks(tmp_path):
     np.save(tmp_path / "x.npy", made_up(100))
     X = np.load(tmp_path / "x.npy", mmap_mode="r")
     np.testing.assert_array_equal(PCA(5).fit(X).transform(X), PCA(5).fit(made_up(100)).transform(made_up(100)))
+
+
+@pytest.mark.parametrize("reducer", [PCA(6), Autoencoder(6, hidden=8, epochs=2)])
+def test_a_fit_is_kept_and_read_back(reducer, tmp_path, monkeypatch):
+    """The second time nothing is fitted; other settings, other vectors or a damaged file are."""
+    X = made_up(50)
+    first = fit_cached(tmp_path, reducer, X, {"pictures": "a"})
+    fits = []
+    monkeypatch.setattr(type(reducer), "fit", lambda self, X: fits.append(1) or first)
+    again = fit_cached(tmp_path, reducer, X, {"pictures": "a"})
+    assert not fits and again.digest() == first.digest() == type(reducer).from_state_dict(first.state_dict()).digest()
+    np.testing.assert_array_equal(again.transform(X), first.transform(X))
+    fit_cached(tmp_path, reducer, X, {"pictures": "b"})
+    fit_cached(tmp_path, type(reducer)(5), X, {"pictures": "a"})
+    assert len(fits) == 2
+    for file in tmp_path.rglob("reducer.pt"):
+        file.write_bytes(file.read_bytes()[:-1])
+    assert fit_cached(tmp_path, reducer, X, {"pictures": "a"}).digest() == first.digest()
+    assert len(fits) == 3
+
+
+@pytest.mark.parametrize("make", [lambda: PCA(6), lambda: Autoencoder(6, hidden=8, epochs=1)])
+def test_fit_does_not_see_the_order_of_rows(make):
+    """Rows of a table in an order of their content, an absent picture (row -1) as zeros."""
+    X, order = made_up(60), np.random.default_rng(3).permutation(60)
+    rows = np.append(np.arange(5, 45), -1)
+    chosen = np.vstack([X[5:45], np.zeros((1, X.shape[1]), "f4")])
+    expected = chosen[np.lexsort(chosen.T[:16])]
+    shuffled = np.empty_like(X)
+    shuffled[order] = X
+    views = [ByContent(X, rows), ByContent(shuffled, np.append(order[5:45], -1)[::-1])]
+    for view in views:
+        np.testing.assert_array_equal(view[0 : len(view)], expected)
+        np.testing.assert_array_equal(view[np.array([2, 7])], expected[[2, 7]])
+    assert make().fit(views[0]).digest() == make().fit(views[1]).digest() == make().fit(expected).digest()

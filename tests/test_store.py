@@ -66,6 +66,17 @@ def test_row_order_says_nothing_about_names(tmp_path):
     assert rows.tolist() == np.argsort(np.argsort(key_digests(keys))).tolist()
 
 
+@pytest.mark.parametrize("size", [1, 7, 100])
+def test_blocks_are_the_store_read_once(tmp_path, size):
+    keys = [str(i) for i in range(23)]
+    for dtype in ("float32", "float16"):
+        store = build_store(tmp_path, "k", {}, keys, lambda p: np.outer(p, np.ones(3)), 3, dtype)
+        starts, blocks = zip(*store.blocks(size), strict=True)
+        assert list(starts) == list(range(0, 23, size))
+        np.testing.assert_array_equal(np.concatenate(blocks), store.array)
+    assert list(build_store(tmp_path, "k", {}, [], lambda p: np.zeros((0, 3)), 3).blocks()) == []
+
+
 def test_unknown_key_and_store_of_another_set(tmp_path):
     store, _ = build(tmp_path, keys_of(4))
     for keys in (["nobody"], ["key 1", "zzz"]):
