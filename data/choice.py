@@ -15,7 +15,7 @@ from torch.utils.data import DataLoader
 from data.encoding import EncodedQuestions, encode, visible_images, visible_texts
 from data.errors import InputError
 from data.images import ImageVectors, image_vectors
-from data.recipeqa import ReadReport, find_images, read_questions, split_by_recipe
+from data.recipeqa import OFFICIAL_COUNTS, ReadReport, find_images, read_questions, split_by_recipe
 from data.records import PLACEHOLDER, TASKS, Question
 from data.reducers import ByContent, fit_cached
 from data.sampler import BucketBatchSampler, ResumableLoader
@@ -226,6 +226,20 @@ class ChoiceData(pl.LightningDataModule):
         report = self.reports.get(split)
         whole = report is not None and self.max_questions is None and not self.overfit
         return report.official_split if report is not None and whole else None
+
+    def check_official(self, split: str) -> None:
+        """Say so where a file's split field is that of a released file, but its counts are not."""
+        report = self.reports.get(split)
+        if report is None or not str(self.name).startswith("recipeqa/") or len(report.splits) != 1:
+            return
+        (named,) = report.splits
+        if named in OFFICIAL_COUNTS and report.official_split is None:
+            counts = [
+                f"{report.tasks.get(task, 0)} of {OFFICIAL_COUNTS[named][task]} {task}"
+                for task in self.tasks
+                if task in OFFICIAL_COUNTS[named]
+            ]
+            self.note(f"{Path(report.path).name} is not the official {named} file: {', '.join(counts)} questions")
 
     def note(self, note: str) -> None:
         """Keep a sentence that must stand below every table of this run."""
@@ -450,9 +464,10 @@ class ChoiceData(pl.LightningDataModule):
 
 
 def training_texts(questions: Sequence[Question]) -> list[str]:
-    """What Doc2Vec is fitted on: bodies and titles of the training recipes, each once, in a fixed order.
+    """What Doc2Vec is fitted on: bodies and titles of the training questions, each once, in a fixed order.
 
-    Wrong choices are left out: they come from other recipes and would teach which texts are popular distractors.
+    Wrong choices are among them as the right ones are: were only right answers known words, a model would learn to tell
+    them by that. Each text counts once, so how often a text is offered (a leak of the released set) teaches nothing.
     """
     texts: dict[str, None] = {}
     for question in questions:
@@ -460,7 +475,7 @@ def training_texts(questions: Sequence[Question]) -> list[str]:
             texts.update(dict.fromkeys(filter(None, (step.title, step.body))))
         if question.task == "textual_cloze":
             texts.update((text, None) for text in question.question if text != PLACEHOLDER)
-            texts[question.choices[question.answer][0]] = None
+            texts.update((choice[0], None) for choice in question.choices)
     return [text for text in texts if text.strip()]
 
 

@@ -52,6 +52,7 @@ def publish(
         console: where the tables go.
         step: optimizer step, for the trackers' axis.
     """
+    data.check_official(split)
     questions = data.questions[split]
     system = str(cfg.model.name)
     metrics: dict[str, Any] = {"data": str(data.name), "model": system, "split": split, "notes": list(data.notes)}

@@ -44,7 +44,8 @@ class ChoiceTask(pl.LightningModule):
         super().__init__()
         self.net, self.loss = net, loss
         self.make_optimizer, self.make_scheduler = optimizer, scheduler
-        self._forward = torch.compile(net, dynamic=True) if compile else net
+        if compile:
+            net.compile(dynamic=True)  # in place: the names of the weights stay those of the network
         self.config = {}
         # Persistent: a run resumed in mid-epoch must report the mean over the whole epoch.
         self.train_loss = MeanMetric(nan_strategy="disable")
@@ -55,7 +56,7 @@ class ChoiceTask(pl.LightningModule):
 
     def forward(self, batch: Batch) -> dict[str, torch.Tensor]:
         """Scores of the choices, and what else the network has (attention over the document)."""
-        return self._forward(batch)
+        return self.net(batch)
 
     def on_train_batch_start(self, batch: Batch, batch_idx: int) -> None:
         seed_step(self.seed, self.current_epoch, batch_idx)

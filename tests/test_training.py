@@ -264,7 +264,7 @@ def test_wrong_settings_are_one_line(overrides, message, tmp_path):
 
 
 def test_checkpoints_of_other_models_and_vocabularies_are_refused(trained, tmp_path):
-    folder, files = trained
+    folder, _ = trained
     last = f"{folder}/run/checkpoints/last.ckpt"
     with pytest.raises(InputError, match=r"model\.net\.hidden_size: fixed by the checkpoint"):
         run("evaluate", tmp_path, [f"ckpt_path={last}", "model.net.hidden_size=8", "logger=[]"])
