@@ -29,10 +29,14 @@ def with_checkpoint_config(
     stored = OmegaConf.create(_moved(checkpoint["config"], old, new))
     assert isinstance(stored, DictConfig)
     sections = [*_FIXED, *_TRAINING] if training else [*_FIXED]
-    require_allowed({key: checkpoint["config"].get(key) for key in _FIXED}, origin)
+    require_allowed({key: checkpoint["config"].get(key) for key in sections}, origin)
     keys = [override.lstrip("+~").partition("=")[0].partition("@")[0] for override in overrides]
     if "experiment" in keys:
         return cfg
+    if "model" in keys and cfg.model.name != stored.model.name:
+        raise InputError(
+            f"{origin}: a checkpoint of model={stored.model.name}, not of model={cfg.model.name}; leave it out"
+        )
     merged = cfg.copy()
     with open_dict(merged):
         for section in sections:
@@ -46,7 +50,7 @@ def with_checkpoint_config(
                 if section in ("text", "features", "reducer"):
                     merged.data[section] = cfg.get(section)
                 continue
-            if (section == "model" and not training) or (section == "model" and len(rest) and rest[0] == "net"):
+            if section == "model" and (not training or rest[0] == "net"):
                 if OmegaConf.select(stored, key) != OmegaConf.select(cfg, key):
                     raise InputError(f"{key}: fixed by the checkpoint {origin}; leave the override out, or train anew")
                 continue

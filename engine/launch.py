@@ -42,6 +42,9 @@ def guarded(main: Callable[[DictConfig], Any], cfg: DictConfig) -> Any:
         if not single:
             raise
         fail(error)
+    except KeyboardInterrupt:  # before training began; later it saves first
+        print("stopped", file=sys.stderr)
+        sys.exit(130)
     except BaseException as error:
         # Hydra wraps what a constructor raises; the cause is what the user can act on.
         cause: BaseException | None = error

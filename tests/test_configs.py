@@ -4,7 +4,7 @@ import inspect
 from pathlib import Path
 
 import pytest
-from hydra.utils import get_class, get_object
+from hydra.utils import get_object
 from omegaconf import DictConfig, OmegaConf
 
 from engine.trust import ALLOWED_TARGETS
@@ -85,18 +85,18 @@ def test_several_trackers_at_once():
 
 def test_every_target_a_checkpoint_may_name_exists():
     for target in ALLOWED_TARGETS:
-        assert callable(get_class(target))
+        assert callable(get_object(target))
 
 
 def test_targets_of_own_configs_are_allowed_in_checkpoints():
     from engine.trust import targets
 
-    for group in ("model", "data", "features", "reducer", "text"):
+    for group in ("model", "data", "features", "reducer", "text", "callbacks", "trainer", "logger"):
         for name in options(group):
             if (group, name) == ("data", "choice"):
                 continue
             container = _plain(composed("train", [f"{group}={name}"]))
-            found = {t for key in ("data", "model") for t in targets(container[key])}
+            found = {t for key in ("data", "model", "callbacks", "trainer", "logger") for t in targets(container[key])}
             untrained = {t for t in found if t.startswith(("models.sanity", "models.hasty_student"))}
             assert found - untrained <= ALLOWED_TARGETS
 

@@ -268,6 +268,8 @@ def test_checkpoints_of_other_models_and_vocabularies_are_refused(trained, tmp_p
     last = f"{folder}/run/checkpoints/last.ckpt"
     with pytest.raises(InputError, match=r"model\.net\.hidden_size: fixed by the checkpoint"):
         run("evaluate", tmp_path, [f"ckpt_path={last}", "model.net.hidden_size=8", "logger=[]"])
+    with pytest.raises(InputError, match="a checkpoint of model=impatient_reader, not of model=hasty_student"):
+        run("evaluate", tmp_path, [f"ckpt_path={last}", "model=hasty_student", "logger=[]"])
     with pytest.raises(InputError, match="another vocabulary"):
         other = small_files(tmp_path)
         write_file(tmp_path / "train.json", made_up_questions("textual_cloze", 40, seed=55, split="train"))
