@@ -70,10 +70,20 @@ class EncodedQuestions:
         return np.diff(self.offsets)
 
     def batch(self, indices: Sequence[int]) -> dict[str, torch.Tensor | str]:
-        """Gather a batch of questions of one task (the batch contract of `models`).
+        """Gather a batch of questions of one task: the batch contract of the networks in `models`.
 
-        `text` and `image` hold each vector once; `document`, `query` and `choices` index the two tables laid one
-        after the other. Row 0 of each table is the vector of nothing.
+        Returns:
+            task: name of the task.
+            text: (N_t, D_text) float32, each distinct text once; row 0 is zeros, the empty text.
+            image: (N_i, D_image) float32, each distinct image once; row 0 is the absent picture.
+            document: (B, T) int64 rows of cat([text, image]), right-padded with 0.
+            document_mask: (B, T) bool, True at elements; at least one a row, and they come first.
+            query: (B, 4) int64 rows, likewise; zeros in visual ordering, where the orders themselves are the queries.
+            placeholder: (B, 4) bool, where the query has the placeholder (row 0 of its table).
+            choices: (B, K, E) int64 rows; E = 4 in visual ordering, else 1.
+            twins: (B, K) bool, wrong choices that read like the right one.
+            answer: (B,) int64.
+            index: (B,) int64, number of the question in its split; for reports, no input of a network.
         """
         rows = np.asarray(indices, np.int64)
         starts = self.offsets[rows]
