@@ -9,6 +9,7 @@ wall time within a round, the order of the two alternates.
 """
 
 import argparse
+import contextlib
 import json
 import logging
 import os
@@ -122,12 +123,14 @@ def main() -> None:
         for _ in range(arguments.rounds):
             helps.append(command("--help"))
             steps.append(first_step(folder))
-        pairs = frame_and_bare(folder, arguments.epochs, arguments.rounds)
+        with contextlib.redirect_stdout(sys.stderr):  # progress bars
+            pairs = frame_and_bare(folder, arguments.epochs, arguments.rounds)
     print(f"| median of {arguments.rounds} rounds (lowest to highest) | |")
     print("|---|---|")
     print(f"| `python train.py --help`, s | {_cell(helps, '{:.2f}')} |")
     print(f"| `python train.py`, start to first step, warm cache, s | {_cell(steps, '{:.1f}')} |")
-    print(f"| {arguments.epochs} epochs, frame / bare loop | {_cell([a / b for a, b in pairs], '{:.3f}')} |")
+    ratios = _cell([a / b for a, b in pairs], "{:.2f}")
+    print(f"| training for {arguments.epochs} epoch(s), frame / bare loop | {ratios} |")
     print(f"| the same, seconds in the frame | {_cell([a for a, _ in pairs], '{:.1f}')} |")
 
 
