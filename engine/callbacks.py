@@ -103,6 +103,8 @@ class SaveLast(Checkpoint):
 
     def on_train_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         self._restore()
+        if trainer.global_step != self._saved_step:  # `trainer.max_steps` ends inside an epoch, before any validation
+            self._save(trainer)
 
     def _restore(self) -> None:
         for number, handler in self._handlers.items():

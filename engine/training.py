@@ -8,7 +8,7 @@ import pytorch_lightning as pl
 import torch
 from hydra.utils import instantiate
 from omegaconf import DictConfig
-from pytorch_lightning.callbacks import ModelCheckpoint
+from pytorch_lightning.callbacks import ModelCheckpoint, ProgressBar
 from rich.console import Console
 
 from data.choice import ChoiceData
@@ -59,9 +59,12 @@ def train(cfg: DictConfig) -> float | None:
     say(console, f"{cfg.model.name}: {sum(p.numel() for p in model.parameters()):,} parameters; {data.summary()}")
 
     loggers = build_loggers(cfg)
+    callbacks = [instantiate(c) for c in cfg.callbacks.values() if c is not None]
+    if not cfg.trainer.enable_progress_bar:
+        callbacks = [c for c in callbacks if not isinstance(c, ProgressBar)]
     trainer = instantiate(
         cfg.trainer,
-        callbacks=[instantiate(c) for c in cfg.callbacks.values() if c is not None],
+        callbacks=callbacks,
         logger=loggers or False,
         plugins=[AtomicCheckpointIO()],
     )

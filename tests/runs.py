@@ -28,7 +28,6 @@ SMALL = [
     "trainer.accelerator=cpu",
     "sanity=false",
     "logger=[]",
-    "callbacks.progress=null",
     "trainer.enable_progress_bar=false",
 ]
 

@@ -184,6 +184,11 @@ def test_validation_out_of_the_training_recipes_and_test_on_validation(tmp_path)
     assert metrics["tasks"]["textual_cloze"]["interval_kind"].endswith("clustered by recipe")
 
 
+def test_a_limit_of_steps_inside_an_epoch_still_leaves_a_checkpoint(tmp_path):
+    run("train", tmp_path / "run", [*small_files(tmp_path), *SMALL, "+trainer.max_steps=2"])
+    assert torch.load(tmp_path / "run" / "checkpoints" / "last.ckpt", weights_only=True)["global_step"] == 2
+
+
 def test_shared_recipes_are_said(tmp_path):
     files = small_files(tmp_path)
     write_file(tmp_path / "test.json", made_up_questions("textual_cloze", 12, seed=0, split="test"))
@@ -221,7 +226,7 @@ def test_overfitting_sixteen_questions(tmp_path):
         "trainer.accelerator=cpu",
         "trainer.enable_progress_bar=false",
     ]
-    overrides += ["text.min_count=1", "text.epochs=20", "sanity=false", "logger=[]", "callbacks.progress=null"]
+    overrides += ["text.min_count=1", "text.epochs=20", "sanity=false", "logger=[]"]
     overrides += ["model.net.hidden_size=64", "model.optimizer.lr=0.003"]
     run("train", tmp_path / "run", [*files, *overrides])
     assert json.loads((tmp_path / "run" / "metrics.json").read_text())["test/accuracy"] == 1.0
