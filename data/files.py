@@ -19,7 +19,6 @@ def atomic_file(path: str | os.PathLike[str]) -> Iterator[Path]:
     """
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    sweep_partial_files(path.parent)
     handle, name = tempfile.mkstemp(prefix=f".{path.name}.{os.getpid()}.", suffix=".partial", dir=path.parent)
     os.close(handle)
     partial = Path(name)

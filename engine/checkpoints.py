@@ -8,7 +8,7 @@ import torch
 from pytorch_lightning.plugins.io import TorchCheckpointIO
 
 from data.errors import InputError
-from data.files import atomic_file
+from data.files import atomic_file, sweep_partial_files
 
 
 class AtomicCheckpointIO(TorchCheckpointIO):
@@ -19,6 +19,7 @@ class AtomicCheckpointIO(TorchCheckpointIO):
     def save_checkpoint(self, checkpoint: dict[str, Any], path: Any, storage_options: Any = None) -> None:
         """Write a checkpoint; a full disk is reported as InputError and leaves the previous file as it was."""
         try:
+            sweep_partial_files(Path(path).parent)
             with atomic_file(path) as partial:
                 torch.save(checkpoint, partial)
         except (OSError, RuntimeError) as error:  # torch reports a failed write as RuntimeError

@@ -9,10 +9,8 @@ import hashlib
 import itertools
 import json
 import math
-import os
 import random
 import re
-import tempfile
 from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -20,6 +18,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from data.errors import InputError
+from data.files import atomic_file
 from data.records import (
     ORDERING_SENTENCE,
     PLACEHOLDER,
@@ -185,17 +184,8 @@ def write_questions(questions: Mapping[str, Sequence[Mapping[str, Any]]], folder
     paths = {}
     for split, records in questions.items():
         paths[split] = folder / f"{split}.json"
-        handle, temporary = tempfile.mkstemp(dir=folder, prefix=f".{split}.", suffix=".tmp")
-        try:
-            with os.fdopen(handle, "w", encoding="utf-8") as file:
-                json.dump({"data": list(records)}, file, ensure_ascii=False)
-                file.flush()
-                os.fsync(file.fileno())
-            os.chmod(temporary, 0o644)
-            os.replace(temporary, paths[split])
-        except BaseException:
-            Path(temporary).unlink(missing_ok=True)
-            raise
+        with atomic_file(paths[split]) as partial, open(partial, "w", encoding="utf-8") as file:
+            json.dump({"data": list(records)}, file, ensure_ascii=False)
     return paths
 
 
