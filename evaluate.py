@@ -13,9 +13,7 @@ from engine.launch import guarded
 @hydra.main(version_base="1.3", config_path="conf", config_name="evaluate")
 def main(cfg: DictConfig) -> float | None:
     """Return the accuracy (of all tasks' questions together, where there are several tasks)."""
-    from engine.evaluation import evaluate
-
-    return guarded(evaluate, cfg)
+    return guarded("engine.evaluation", "evaluate", cfg)
 
 
 if __name__ == "__main__":

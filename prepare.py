@@ -15,9 +15,7 @@ from engine.launch import guarded
 @hydra.main(version_base="1.3", config_path="conf", config_name="prepare")
 def main(cfg: DictConfig) -> None:
     """Run one of the tasks."""
-    from engine.preparation import prepare
-
-    guarded(prepare, cfg)
+    guarded("engine.preparation", "prepare", cfg)
 
 
 if __name__ == "__main__":

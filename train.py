@@ -13,9 +13,7 @@ from engine.launch import guarded
 @hydra.main(version_base="1.3", config_path="conf", config_name="train")
 def main(cfg: DictConfig) -> float | None:
     """Return the validation accuracy of the best checkpoint, which sweeps optimise."""
-    from engine.training import train
-
-    return guarded(train, cfg)
+    return guarded("engine.training", "train", cfg)
 
 
 if __name__ == "__main__":

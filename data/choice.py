@@ -117,8 +117,14 @@ class ChoiceData(pl.LightningDataModule):
             raise InputError(f"data.modality={modality}: choose text or multimodal")
         if not 0 < val_fraction < 1:
             raise InputError(f"data.val_fraction={val_fraction}: must lie between 0 and 1")
-        if batch_size < 1:
-            raise InputError(f"data.batch_size={batch_size}: must be at least 1")
+        if images_per_step not in ("all", "first"):
+            raise InputError(f"data.images_per_step={images_per_step}: choose all or first")
+        least = {"batch_size": (batch_size, 1), "pool": (pool, 1), "num_workers": (num_workers, 0)}
+        if max_questions is not None:
+            least["max_questions"] = (max_questions, 1)
+        for key, (value, bound) in least.items():
+            if not isinstance(value, int) or value < bound:
+                raise InputError(f"data.{key}={value}: must be a whole number of at least {bound}")
         self.name, self.tasks = name, tuple(tasks)
         self.text_settings, self.features, self.reducer = text, features, reducer
         self.builder, self.root, self.images, self.ingredients = builder, root, images, ingredients
@@ -209,7 +215,7 @@ class ChoiceData(pl.LightningDataModule):
         found = [q for q in questions if q.task in self.tasks]
         if not found:
             raise InputError(
-                f"{self.files().get(split, self.name)}: no {' or '.join(self.tasks)} question in the {split} split; "
+                f"{self.reports[split].path}: no readable {' or '.join(self.tasks)} question for the {split} split; "
                 "choose another data= or another file"
             )
         return found[: self.max_questions]
@@ -257,10 +263,10 @@ class ChoiceData(pl.LightningDataModule):
         if not splits:
             return
         read = {split: self.read(split) for split in splits}
+        asked = {split: self.of_tasks(questions, split) for split, questions in read.items()}
         if self.encoder is None:
             self._fit_text(read.get("train") or self.read("train"))
         assert self.encoder is not None
-        asked = {split: self.of_tasks(questions, split) for split, questions in read.items()}
         texts = list(dict.fromkeys(t for questions in asked.values() for q in questions for t in visible_texts(q)))
         encoder = self.encoder
         store = build_store(
@@ -423,11 +429,11 @@ class ChoiceData(pl.LightningDataModule):
         """Everything is prepared before the trainer starts, so that errors and progress come early; else now."""
         self.prepare(("train", "val") if stage == "fit" else ("test",))
 
-    def loader(self, split: str, shuffle: bool = False) -> DataLoader:
-        """Loader of a split; in training, order and place survive a resume."""
+    def loader(self, split: str, shuffle: bool = False, whole: bool = False) -> DataLoader:
+        """Loader of a split; in training, order and place survive a resume. `whole`: not only this process's share."""
         encoded = self.encoded[split]
         rank, world = 0, 1
-        if torch.distributed.is_available() and torch.distributed.is_initialized():
+        if not whole and torch.distributed.is_available() and torch.distributed.is_initialized():
             rank, world = torch.distributed.get_rank(), torch.distributed.get_world_size()
         sampler = BucketBatchSampler(
             encoded.lengths, encoded.task, self.batch_size, self.seed, shuffle, self.pool, rank, world

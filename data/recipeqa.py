@@ -127,7 +127,8 @@ def read_questions(
             qid = _qid(raw)
             if on_bad_record == "raise":
                 raise InputError(
-                    f"{path}: record {number} (qid {qid}): {bad}, or set on_bad_record=skip to leave such records out"
+                    f"{path}: record {number} (qid {qid}): {bad}, or set data.on_bad_record=skip to leave such "
+                    "records out"
                 ) from None
             skipped.append(Skipped(number, qid, str(bad)))
             continue

@@ -1,8 +1,11 @@
 """Composed config -> objects, and configs restored from checkpoints."""
 
+import inspect
+from pathlib import Path
 from typing import Any
 
-from hydra.utils import instantiate
+import pytorch_lightning as pl
+from hydra.utils import get_object, instantiate
 from omegaconf import DictConfig, OmegaConf, open_dict
 
 from data.choice import ChoiceData
@@ -11,6 +14,19 @@ from engine.trust import require_allowed
 
 # What a checkpoint fixes: without these, its weights mean nothing.
 _FIXED = ("data", "text", "features", "reducer", "model", "seed")
+# What may differ all the same: where files lie, and what changes no number.
+_FREE = {
+    "data.cache",
+    "data.images",
+    "data.ingredients",
+    "data.num_workers",
+    "data.on_bad_record",
+    "data.overfit",
+    "data.root",
+    "data.test_file",
+    "data.train_file",
+    "data.val_file",
+}
 # What a resumed training takes over as well, unless the command line says otherwise.
 _TRAINING = ("trainer", "callbacks", "logger")
 
@@ -37,6 +53,11 @@ def with_checkpoint_config(
         raise InputError(
             f"{origin}: a checkpoint of model={stored.model.name}, not of model={cfg.model.name}; leave it out"
         )
+    if "data" in keys and not set(cfg.data.tasks) <= set(stored.data.tasks):
+        raise InputError(
+            f"{origin}: was trained on {', '.join(stored.data.tasks)}, and data={cfg.data.name} asks "
+            f"{', '.join(cfg.data.tasks)}; choose data of the same task, or train anew"
+        )
     merged = cfg.copy()
     with open_dict(merged):
         for section in sections:
@@ -46,15 +67,23 @@ def with_checkpoint_config(
             if section not in sections:
                 continue
             if not rest:
+                if section == "seed" and training and stored.seed != cfg.seed:
+                    raise InputError(f"seed: fixed by the checkpoint {origin}; leave the override out, or train anew")
                 merged[section] = cfg.get(section)
+                if section == "data":  # other data, read the way the network was trained to read
+                    for name in ("modality", "images_per_step", "batch_size", "pool", "seed"):
+                        merged.data[name] = stored.data[name]
                 if section in ("text", "features", "reducer"):
                     merged.data[section] = cfg.get(section)
                 continue
-            if section == "model" and (not training or rest[0] == "net"):
+            if section in _FIXED and key not in _FREE:
                 if OmegaConf.select(stored, key) != OmegaConf.select(cfg, key):
                     raise InputError(f"{key}: fixed by the checkpoint {origin}; leave the override out, or train anew")
                 continue
             OmegaConf.update(merged, key, OmegaConf.select(cfg, key))
+        precision = str(checkpoint["config"].get("trainer", {}).get("precision", ""))
+        if precision.startswith("64") and not training:  # single precision would not repeat its scores
+            merged.trainer.precision = precision
         # Paths of the run and the cache belong to this command, not to the one that made the checkpoint.
         merged.data.cache = cfg.cache
     return merged
@@ -65,7 +94,12 @@ def _moved(value: Any, old: str, new: str) -> Any:
         return {key: _moved(item, old, new) for key, item in value.items()}
     if isinstance(value, list):
         return [_moved(item, old, new) for item in value]
-    return value.replace(old, new) if old and isinstance(value, str) else value
+    if not isinstance(value, str) or not Path(old).is_absolute():
+        return value
+    for prefix in ("", "file:"):  # trackers name the folder as an address
+        if value == prefix + old or value.startswith(f"{prefix}{old}/"):
+            return prefix + new + value[len(prefix + old) :]
+    return value
 
 
 def build_data(cfg: DictConfig, fitted: dict[str, Any] | None = None, origin: str = "") -> ChoiceData:
@@ -81,19 +115,33 @@ def build_model(cfg: DictConfig, data: ChoiceData, config: dict[str, Any] | None
     settings = {key: value for key, value in cfg.model.items() if key != "name"}
     section = OmegaConf.create(settings)
     if is_trained(cfg):
+        # What a network may want to know of the data; one that does not ask for it is not told.
+        facts = {
+            "image_size": data.image_size,
+            "image_reducer": "linear" if data.reduces_in_network and data.image_size else "none",
+            "task": data.tasks[0] if len(data.tasks) == 1 else "all",
+        }
+        wanted = inspect.signature(get_object(section.net._target_)).parameters
         with open_dict(section):
-            section.net.image_size = data.image_size
-            section.net.image_reducer = "linear" if data.reduces_in_network and data.image_size else "none"
-            section.net.task = data.tasks[0] if len(data.tasks) == 1 else "all"
+            section.net.update({key: value for key, value in facts.items() if key in wanted})
     model = instantiate(section)
     if is_trained(cfg):
         model.seed, model.config = int(cfg.seed), config or {}
+        if str(cfg.trainer.precision).startswith("64"):
+            model.double()  # before any weights are loaded, which would be rounded to single precision
     return model
 
 
 def build_loggers(cfg: DictConfig) -> list[Any]:
     """The trackers of the config; `logger=[]` gives none."""
     return [instantiate(logger) for logger in (cfg.get("logger") or {}).values() if logger is not None]
+
+
+def seed_all(cfg: DictConfig) -> None:
+    """Seed every generator of this process."""
+    if not isinstance(cfg.seed, int) or not 0 <= cfg.seed < 2**32:
+        raise InputError(f"seed={cfg.seed}: must be a whole number from 0 to 4294967295")
+    pl.seed_everything(cfg.seed, workers=True, verbose=False)
 
 
 def is_trained(cfg: DictConfig) -> bool:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytorch_lightning as pl
 import torch
-from pytorch_lightning.callbacks import Callback, Checkpoint, EarlyStopping, TQDMProgressBar
+from pytorch_lightning.callbacks import Callback, Checkpoint, EarlyStopping, ModelCheckpoint, TQDMProgressBar
 
 from data.errors import InputError
 from data.files import atomic_file
@@ -41,6 +41,24 @@ class PatientEarlyStopping(EarlyStopping):
                 self.wait_count,
             )
         self.patience = wanted
+
+    def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        if self.wait_count >= self.patience:  # resumed after it had stopped: there is nothing left to do
+            trainer.should_stop = True
+
+
+class KeepBest(ModelCheckpoint):
+    """`best.ckpt`, also of a run whose folder was moved: Lightning forgets the best score when the path changes."""
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        def here(path: str) -> str:
+            return str(Path(str(self.dirpath)) / Path(path).name) if path else path
+
+        state = {**state_dict, "dirpath": self.dirpath}
+        for key in ("best_model_path", "kth_best_model_path", "last_model_path"):
+            state[key] = here(state_dict.get(key, ""))
+        state["best_k_models"] = {here(path): score for path, score in state_dict["best_k_models"].items()}
+        super().load_state_dict(state)
 
 
 class SaveLast(Checkpoint):

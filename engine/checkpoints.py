@@ -1,6 +1,7 @@
 """Checkpoints: written atomically, read without running code, checked before use."""
 
 import os
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +44,10 @@ def load_checkpoint(path: str | os.PathLike[str]) -> dict[str, Any]:
     if not path.is_file():
         raise InputError(f"{path}: no such checkpoint; runs keep theirs in runs/<data>/<model>/<time>/checkpoints/")
     try:
+        with zipfile.ZipFile(path) as archive:
+            damaged = archive.testzip()  # torch reads over a flipped byte without a word
+        if damaged:
+            raise zipfile.BadZipFile(f"{damaged} fails its checksum")
         checkpoint = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:  # torch raises half a dozen types for a damaged file
         reason = str(error).strip().splitlines()[0][:160] if str(error).strip() else type(error).__name__
@@ -50,6 +55,8 @@ def load_checkpoint(path: str | os.PathLike[str]) -> dict[str, Any]:
             f"{path}: not a checkpoint that can be read safely, truncated or of another program ({reason}); "
             "use another checkpoint of the run (best.ckpt, last.ckpt)"
         ) from error
-    if not isinstance(checkpoint, dict) or "config" not in checkpoint or "state_dict" not in checkpoint:
+    ours = isinstance(checkpoint, dict) and isinstance(checkpoint.get("state_dict"), dict)
+    config = checkpoint.get("config") if ours else None
+    if not isinstance(config, dict) or not isinstance(config.get("model"), dict):
         raise InputError(f"{path}: a checkpoint, but not one of this repository (it holds no config); train one first")
     return checkpoint

@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pytorch_lightning as pl
 import torch
 from omegaconf import DictConfig
 from rich.console import Console
@@ -16,7 +15,16 @@ from data.choice import ChoiceData
 from data.encoding import step_text
 from data.errors import InputError
 from data.recipeqa import export_official, read_questions
-from engine.build import build_data, build_loggers, build_model, is_trained, load_weights, with_checkpoint_config
+from data.records import Question
+from engine.build import (
+    build_data,
+    build_loggers,
+    build_model,
+    is_trained,
+    load_weights,
+    seed_all,
+    with_checkpoint_config,
+)
 from engine.checkpoints import load_checkpoint
 from engine.launch import command_overrides
 from engine.report import folder_name, make_console, publish, say
@@ -43,7 +51,9 @@ def evaluate(cfg: DictConfig) -> float | None:
             f"model={cfg.model.name} must be trained: give ckpt_path=runs/.../checkpoints/best.ckpt, or choose "
             "model=hasty_student, which needs no training"
         )
-    pl.seed_everything(cfg.seed, workers=True, verbose=False)
+    if cfg.split not in ("val", "test"):
+        raise InputError(f"split={cfg.split}: choose val or test")
+    seed_all(cfg)
     origin = str(cfg.ckpt_path)
     if checkpoint is not None and DATA_STATE not in checkpoint:
         raise InputError(
@@ -93,7 +103,8 @@ def _export(cfg: DictConfig, folder: Path, data: ChoiceData, scores: np.ndarray,
     if truth is None:
         raise InputError(f"export=official: needs the file of the split {cfg.split}; give data.{cfg.split}_file=")
     rows = prediction_rows(data.questions[cfg.split], scores, int(cfg.seed))
-    predictions = {row["qid"]: row["prediction"] for row in rows}
+    predictions: dict[str, int | None] = {row["qid"]: row["prediction"] for row in rows}
+    predictions |= {record.qid: None for record in data.reports[cfg.split].skipped}  # unreadable: wrong
     write_json(folder / "official.json", export_official(predictions, truth))
     say(console, f"wrote official.json into {folder_name(folder)}")
 
@@ -105,7 +116,7 @@ def _ask(
     path = Path(cfg.question)
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise InputError(
             f"question={path}: cannot be read ({error}); give a JSON file with one question record"
         ) from None
@@ -113,7 +124,10 @@ def _ask(
         single = Path(cfg.output_dir) / "question.json"
         write_json(single, {"data": [{"split": "test", "videos": [], **found}]})
         path = single
-    questions, _ = read_questions(path)
+    try:
+        questions, _ = read_questions(path)
+    except InputError as error:
+        raise InputError(str(error).replace(str(path), str(cfg.question))) from None
     if len(questions) != 1:
         raise InputError(f"question={path}: holds {len(questions)} questions; give exactly one")
     question = questions[0]
@@ -147,18 +161,28 @@ def _ask(
         weights = attention[0].double().numpy()
         weights = weights[best] if weights.ndim == 3 else weights  # ordering attends once for each order
         result["attention"] = weights.tolist()
-        console.print(_attention_table(question, weights))
+        console.print(_attention_table(question, weights, data))
+        shown = [" ".join(element.split()) for element in _query(question, best)]
+        for number, element in enumerate(shown, 1):
+            console.print(f"q{number}: {escape(element[:100])}", style="dim")
     write_json(Path(cfg.output_dir) / "answer.json", result)
     return None
 
 
-def _attention_table(question: Any, weights: np.ndarray) -> Table:
+def _query(question: Question, best: int) -> tuple[str, ...]:
+    """What the reader asked with: the question's elements, or in ordering the order that was chosen."""
+    return question.choices[best] if question.task == "visual_ordering" else question.question
+
+
+def _attention_table(question: Question, weights: np.ndarray, data: ChoiceData) -> Table:
     """One row for each document element, one column for each query element; weights (Q, T) in per cent."""
     labels = []
     for i, step in enumerate(question.context, 1):
         if step_text(step):
             labels.append(f"{i}. {' '.join(step_text(step).split())[:60]}")
-        labels += [f"   {name}" for name in (step.images or ()) if question.task == "textual_cloze"]
+        if data.multimodal and question.task == "textual_cloze":
+            shown = step.images or ()
+            labels += [f"   {name}" for name in (shown if data.images_per_step == "all" else shown[:1])]
     table = Table(
         title="attention over the recipe, % for each query element", title_justify="left", header_style="bold"
     )
@@ -166,7 +190,7 @@ def _attention_table(question: Any, weights: np.ndarray) -> Table:
     for q in range(weights.shape[0]):
         table.add_column(f"q{q + 1}", justify="right")
     for t in range(weights.shape[1]):
-        label = labels[t] if t < len(labels) else str(t + 1)
+        label = labels[t] if labels else "(no text)"
         cells = [
             f"[bold]{w * 100:.0f}[/bold]" if w == weights[q].max() else f"{w * 100:.0f}"
             for q, w in enumerate(weights[:, t])

@@ -1,5 +1,6 @@
 """Entry points: what happens around `main`. Imports nothing heavy, so that `--help` answers at once."""
 
+import importlib
 import os
 import sys
 from collections.abc import Callable
@@ -26,17 +27,21 @@ def _run_folder(ckpt_path: str | None, data: str, model: str, kind: str) -> str:
 OmegaConf.register_new_resolver("run_folder", _run_folder, use_cache=True, replace=True)
 
 
-def guarded(main: Callable[[DictConfig], Any], cfg: DictConfig) -> Any:
-    """Run `main(cfg)`; wrong input ends in one line on stderr and status 1, a signal in 128 + its number.
+def guarded(module: str, name: str, cfg: DictConfig) -> Any:
+    """Import and run a command, `module.name(cfg)`.
+
+    Wrong input ends in one line on stderr and status 1, a signal in 128 + its number.
 
     In a sweep the exception goes on to Hydra, which marks the job as failed and runs the others.
     """
     from hydra.core.hydra_config import HydraConfig
     from hydra.types import RunMode
 
-    _quieten()
     single = not HydraConfig.initialized() or HydraConfig.get().mode != RunMode.MULTIRUN
     try:
+        print("» loading", flush=True)  # the libraries take seconds, and silence looks like a fault
+        main: Callable[[DictConfig], Any] = getattr(importlib.import_module(module), name)
+        _quieten()
         return main(cfg)
     except InputError as error:
         if not single:
@@ -52,6 +57,8 @@ def guarded(main: Callable[[DictConfig], Any], cfg: DictConfig) -> Any:
             cause = cause.__cause__
         if single and cause is not None:
             fail(cause)
+        if single and _is_of_the_user(error):
+            fail(error)
         if type(error).__name__ == "Stopped":
             signum, checkpoint = error.signum, error.checkpoint  # pyright: ignore[reportAttributeAccessIssue]
             if checkpoint is not None:
@@ -74,12 +81,26 @@ def _quieten() -> None:
     import logging
     import warnings
 
-    for name in ("pytorch_lightning.utilities.rank_zero", "pytorch_lightning.accelerators", "gensim"):
+    for name in ("pytorch_lightning.utilities.rank_zero", "pytorch_lightning.trainer.connectors", "gensim"):
         logging.getLogger(name).setLevel(logging.ERROR)
     # Measured: gathering a batch takes under a millisecond, so loader workers would only cost memory.
     warnings.filterwarnings("ignore", message=".*does not have many workers.*")
+    warnings.filterwarnings("ignore", message=".*Checkpoint directory .* exists and is not empty.*")
     warnings.filterwarnings("ignore", message=".*treespec, LeafSpec.*")
     warnings.filterwarnings("ignore", message=".*number of training batches.*smaller than the logging interval.*")
+
+
+def _is_of_the_user(error: BaseException) -> bool:
+    """Whether an error of a library is about a setting, or about a file of this machine, rather than a fault of ours.
+
+    `HYDRA_FULL_ERROR=1` shows the traceback all the same, for those who write models.
+    """
+    if os.environ.get("HYDRA_FULL_ERROR"):
+        return False
+    settings = {"InstantiationException", "OmegaConfBaseException", "MisconfigurationException", "HydraException"}
+    if any(base.__name__ in settings for base in type(error).__mro__):
+        return True
+    return isinstance(error, OSError) and error.filename is not None
 
 
 def fail(error: BaseException) -> None:

@@ -65,7 +65,7 @@ def publish(
         asked = [questions[i] for i in rows]
         own = assess(asked, scores[rows], data.unreadable[split].get(task, 0))
         own |= {"system": system, "kind": "this run", "note": ""}
-        others = baseline_rows(data, split, task, bool(cfg.get("transductive", True))) if cfg.sanity else []
+        others = baseline_rows(data, split, task, bool(cfg.get("transductive", True)), system) if cfg.sanity else []
         verdict = _verdict(own, others, asked, scores[rows], int(cfg.seed))
         chance = {
             "system": "chance",
@@ -78,7 +78,8 @@ def publish(
         published = _published(data, split, task, own["n"])
         table = [own, chance, *({k: v for k, v in row.items() if k != "scores"} for row in others), *published]
         metrics["tasks"][task] = {**own, "verdict": verdict, "table": table}
-        title = f"{task}: {data.name}, {split}, {own['n']} questions of {own['recipes']} recipes"
+        file = f" ({Path(data.reports[split].path).name})" if any(data.given.values()) else ""
+        title = f"{task}: {data.name}, {split}{file}, {own['n']} questions of {own['recipes']} recipes"
         console.print()
         console.print(_terminal_table(title, table))
         for line in verdict:
@@ -235,11 +236,12 @@ def plot_history(folder: Path) -> str | None:
         fontsize=8,
     )
     right.set(xlabel="epoch", ylabel="accuracy", title="accuracy on validation")
-    right.yaxis.set_major_formatter(PercentFormatter(1, decimals=0))
-    right.margins(y=0.18)
+    right.yaxis.set_major_formatter(PercentFormatter(1))
+    right.margins(y=0.2)
     right.legend(frameon=False)
     for axis in (left, right):
-        axis.xaxis.set_major_locator(MaxNLocator(integer=True))
+        axis.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
+        axis.set_xlim(0.5, max(epochs) + 0.5)
         axis.spines[["top", "right"]].set_visible(False)
         axis.grid(alpha=0.25)
     with atomic_file(folder / "curves.png") as partial:

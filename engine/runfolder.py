@@ -16,7 +16,11 @@ from data.files import atomic_file
 HIDDEN = "<hidden>"
 # A word of the key must be one of these: `api_key` and `hf_token` are secrets, `num_tokens` and `use_cls_token_id`
 # are not (a number or a switch is never hidden).
-_SECRET_KEY = re.compile(r"(^|[_.\-])(api_?key|token|password|passwd|secret|credentials?|private_?key)$", re.IGNORECASE)
+_WORDS = r"(?:api_?key|token|password|passwd|passphrase|secret|credentials?|private_?key|authorization|bearer)"
+_SECRET_KEY = re.compile(rf"(^|[_.\-]){_WORDS}$", re.IGNORECASE)
+_INLINE = re.compile(
+    rf"((?:[\w.\-]*[_.\-])?\b{_WORDS}\s*[:=]\s*)[^,}}\]\s]+", re.IGNORECASE
+)  # {token: x} on a command line
 _USER_INFO = re.compile(r"(?<=://)[^/@\s:]+:[^/@\s]+(?=@)")
 
 
@@ -44,6 +48,13 @@ def _redact(value: Any, key: str, secrets: set[str]) -> Any:
     return value
 
 
+def redact_argument(argument: str) -> str:
+    """A word of a command line, such as `key=value` or `key={token: value}`, without its secrets."""
+    key, _, value = argument.partition("=")
+    hidden = _INLINE.sub(rf"\1{HIDDEN}", redact(value, key.lstrip("+~")))
+    return f"{key}={hidden}" if value else argument
+
+
 def plain(cfg: DictConfig) -> dict[str, Any]:
     """The composed config as plain containers, interpolations resolved, secrets hidden."""
     container = OmegaConf.to_container(cfg, resolve=True)
@@ -67,10 +78,7 @@ def write_provenance(folder: Path, config: dict[str, Any], overrides: list[str],
     """Write `config.yaml` and `provenance.json`: git state, versions, hardware, data hashes."""
     with atomic_file(folder / "config.yaml") as partial:
         OmegaConf.save(OmegaConf.create(config), partial)
-    hidden = []
-    for override in overrides:
-        key, _, value = override.partition("=")
-        hidden.append(f"{key}={redact(value, key)}" if value else override)
+    hidden = [redact_argument(override) for override in overrides]
     write_json(
         folder / "provenance.json",
         {"overrides": hidden, "git": git_state(), "packages": versions(), "hardware": hardware(), "data": data},

@@ -35,7 +35,7 @@ def test_trainer(cfg: DictConfig) -> pl.Trainer:
 def network_scores(trainer: pl.Trainer, module: ChoiceTask, data: ChoiceData, split: str) -> np.ndarray:
     """(N, 4) scores of a trained network for all questions of a split, in the order of the file."""
     scores = np.full((len(data.questions[split]), 4), np.nan)
-    loader = tqdm(data.loader(split), desc="scoring", unit=" batches", leave=False)
+    loader = tqdm(data.loader(split, whole=True), desc="scoring", unit=" batches", leave=False)
     for part in trainer.predict(module, dataloaders=loader) or []:
         scores[np.asarray(part["index"])] = np.asarray(part["scores"])  # pyright: ignore[reportArgumentType,reportCallIssue]
     return scores
@@ -82,11 +82,11 @@ def compare(questions: Sequence[Question], scores: np.ndarray, other: np.ndarray
     return {"difference": float(a.mean() - b.mean()), "p": float(p)}
 
 
-def baseline_rows(data: ChoiceData, split: str, task: str, transductive: bool) -> list[Row]:
+def baseline_rows(data: ChoiceData, split: str, task: str, transductive: bool, scored: str = "") -> list[Row]:
     """Chance, Hasty Student and the trivial rules on one task's questions, each with `scores` (N, 4).
 
     Rules that count something are fitted on the training questions where the run has them; with `transductive` they
-    are also fitted on the evaluated file itself, and marked so.
+    are also fitted on the evaluated file itself, and marked so. The system `scored` itself is left out.
     """
     questions = [q for q in data.questions[split] if q.task == task]
     unreadable = data.unreadable[split].get(task, 0)
@@ -98,7 +98,8 @@ def baseline_rows(data: ChoiceData, split: str, task: str, transductive: bool) -
             {"system": system, "kind": kind, "note": note, "scores": scores, **assess(questions, scores, unreadable)}
         )
 
-    add("Hasty Student", "baseline", HastyStudent().score(questions, data.vectors))
+    if scored != "hasty_student":
+        add("Hasty Student", "baseline", HastyStudent().score(questions, data.vectors))
     for rule in tqdm(rules_for(task), desc="baselines", unit=" rules", leave=False):
         if rule.name == "chance":
             continue  # known without counting

@@ -1,11 +1,13 @@
 """Trackers that need more than a `_target_`: one run for one training, also after a resume."""
 
 import os
+import sys
 import uuid
 from pathlib import Path
 from typing import Any
 
 from data.errors import InputError
+from engine.runfolder import redact_argument
 
 
 def wandb_logger(project: str, save_dir: str, offline: bool = True, **settings: Any) -> Any:
@@ -21,7 +23,7 @@ def wandb_logger(project: str, save_dir: str, offline: bool = True, **settings: 
     mode = os.environ.get("WANDB_MODE") or ("offline" if offline else "online")
     os.environ.setdefault("WANDB_SILENT", "true")
     try:
-        return WandbLogger(
+        logger = WandbLogger(
             project=project,
             save_dir=str(folder),
             id=run_id,
@@ -31,6 +33,13 @@ def wandb_logger(project: str, save_dir: str, offline: bool = True, **settings: 
             log_model=False,
             **settings,
         )
+        arguments = sys.argv
+        sys.argv = [arguments[0], *map(redact_argument, arguments[1:])]  # wandb records the command line as it is
+        try:
+            _ = logger.experiment
+        finally:
+            sys.argv = arguments
+        return logger
     except ModuleNotFoundError as error:
         raise InputError(f"logger=wandb: {error}; install it with `pip install wandb`") from error
 

@@ -13,7 +13,15 @@ from rich.console import Console
 
 from data.choice import ChoiceData
 from data.errors import InputError
-from engine.build import build_data, build_loggers, build_model, is_trained, load_weights, with_checkpoint_config
+from engine.build import (
+    build_data,
+    build_loggers,
+    build_model,
+    is_trained,
+    load_weights,
+    seed_all,
+    with_checkpoint_config,
+)
 from engine.callbacks import Stopped
 from engine.checkpoints import AtomicCheckpointIO, load_checkpoint
 from engine.launch import command_overrides
@@ -46,13 +54,18 @@ def train(cfg: DictConfig) -> float | None:
             f"trainer.precision={cfg.trainer.precision}: LSTMs train in half precision on a GPU only; use 32-true"
         )
     folder = Path(cfg.output_dir)
-    pl.seed_everything(cfg.seed, workers=True, verbose=False)
+    seed_all(cfg)
 
     say(console, f"run folder {folder_name(folder)}")
     data = build_data(cfg)
     data.prepare()
     config = plain(cfg)
     if checkpoint is not None:
+        missing = [key for key in (ChoiceData.__qualname__, "loops", "optimizer_states") if key not in checkpoint]
+        if missing:
+            raise InputError(
+                f"{cfg.ckpt_path}: holds no {missing[0]}, so nothing can be resumed; use the run's last.ckpt"
+            )
         data.load_state_dict(checkpoint[ChoiceData.__qualname__])
     write_provenance(folder, config, overrides, data.provenance())
     model = build_model(cfg, data, config)
@@ -95,9 +108,16 @@ def _fit_and_test(
     if trainer.received_sigterm:  # arrived before training began, when nothing could be saved yet
         raise Stopped(15, None)
 
+    if not trainer.is_global_zero:
+        return None  # one process tests, exactly and alone
     keeper = next((c for c in trainer.callbacks if isinstance(c, ModelCheckpoint)), None)  # pyright: ignore[reportAttributeAccessIssue]
     best_score = keeper.best_model_score if keeper is not None else None
     best = folder / "checkpoints" / ("last.ckpt" if best_score is None else "best.ckpt")
+    if not best.is_file():
+        raise InputError(
+            f"{folder_name(folder)}: not one step was trained; look at trainer.max_epochs and "
+            "trainer.limit_train_batches"
+        )
     load_weights(model, load_checkpoint(best), str(best))
     scores = network_scores(test_trainer(cfg), model, data, "test")
     say(

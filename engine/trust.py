@@ -29,6 +29,7 @@ ALLOWED_TARGETS = frozenset(
         "models.losses.CrossEntropy",
         "pytorch_lightning.Trainer",
         "pytorch_lightning.callbacks.ModelCheckpoint",
+        "engine.callbacks.KeepBest",
         "pytorch_lightning.loggers.CSVLogger",
         "pytorch_lightning.loggers.TensorBoardLogger",
         "torch.optim.Adam",

@@ -8,6 +8,7 @@ import torch
 from torch import nn
 from torchmetrics import MeanMetric
 
+from data.errors import InputError
 from data.sampler import seed_step
 from models.metrics import ChoiceAccuracy
 
@@ -95,7 +96,10 @@ class ChoiceTask(pl.LightningModule):
         return {"index": batch["index"].cpu(), "scores": self(batch)["scores"].double().cpu()}
 
     def configure_optimizers(self) -> Any:
-        optimizer = self.make_optimizer(self.parameters())
+        try:
+            optimizer = self.make_optimizer(self.parameters())
+        except (ValueError, TypeError) as error:
+            raise InputError(f"model.optimizer: {error}; correct the value") from None
         if self.make_scheduler is None:
             return optimizer
         # Stepped by batches and not by "epoch": Lightning steps epoch schedules after validation, where a resumed run

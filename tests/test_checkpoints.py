@@ -44,11 +44,11 @@ def test_a_full_disk_is_one_clear_error(tmp_path):
         from engine.checkpoints import AtomicCheckpointIO
         io = AtomicCheckpointIO()
         path = {str(tmp_path / "last.ckpt")!r}
-        io.save_checkpoint({{"state_dict": {{}}, "config": {{}}}}, path)
+        io.save_checkpoint({{"state_dict": {{}}, "config": {{"model": {{}}}}}}, path)
         resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
         from data.errors import InputError
         try:
-            io.save_checkpoint({{"state_dict": {{"w": torch.zeros(100_000)}}, "config": {{}}}}, path)
+            io.save_checkpoint({{"state_dict": {{"w": torch.zeros(100_000)}}, "config": {{"model": {{}}}}}}, path)
         except InputError as error:
             print("InputError", error)
         """
@@ -80,7 +80,7 @@ def test_kills_while_saving_lose_nothing(tmp_path):
         io, n, path = AtomicCheckpointIO(), 0, {str(tmp_path / "last.ckpt")!r}
         while True:
             n += 1
-            io.save_checkpoint({{"state_dict": {{"w": torch.full((500_000,), n)}}, "config": {{}}}}, path)
+            io.save_checkpoint({{"state_dict": {{"w": torch.full((500_000,), n)}}, "config": {{"model": {{}}}}}}, path)
             print(n, flush=True)
         """
     )
@@ -107,19 +107,25 @@ def test_what_is_no_checkpoint_is_one_line(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     AtomicCheckpointIO().save_checkpoint(GOOD, tmp_path / "good.ckpt")
     whole = (tmp_path / "good.ckpt").read_bytes()
+    at = whole.index(b"state_dict") + 3
     cases = {
         "empty": b"",
         "text": b"hello",
         "truncated": whole[: len(whole) // 2],
         "pickle": pickle.dumps(_Evil()),
         "zeros": bytes(1000),
+        "flipped": whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :],
     }
     for name, content in cases.items():
         (tmp_path / name).write_bytes(content)
     torch.save({"state_dict": {}, "evil": _Evil(), "config": {}}, tmp_path / "evil.ckpt")
     torch.save({"weights": torch.zeros(2)}, tmp_path / "foreign.ckpt")
     torch.save([1, 2], tmp_path / "list.ckpt")
-    for name in (*cases, "evil.ckpt", "foreign.ckpt", "list.ckpt", "absent.ckpt"):
+    torch.save({"state_dict": {}, "config": None}, tmp_path / "none.ckpt")
+    torch.save({"state_dict": [], "config": {"model": {}}}, tmp_path / "weights.ckpt")
+    (tmp_path / "folder.ckpt").mkdir()
+    made = ("evil.ckpt", "foreign.ckpt", "list.ckpt", "none.ckpt", "weights.ckpt", "folder.ckpt", "absent.ckpt")
+    for name in (*cases, *made):
         with pytest.raises(InputError, match=name.replace(".", r"\.")) as error:
             load_checkpoint(tmp_path / name)
         assert "\n" not in str(error.value)

@@ -36,6 +36,7 @@ finally:
         (["model=nobody"], ["nobody"]),
         (["ckpt_path=nowhere.ckpt"], ["error: nowhere.ckpt: no such checkpoint"]),
         (["data.modality=audio"], ["error: data.modality=audio"]),
+        (["output_dir=LICENSE"], ["error:", "LICENSE"]),
     ],
 )
 def test_wrong_input_ends_with_status_1_and_no_traceback(overrides, words, tmp_path):

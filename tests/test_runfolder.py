@@ -13,6 +13,7 @@ PLANTED = {
     "url": "https://user:S3CRET-5@host/path",
     "aws": {"secret": "S3CRET-6", "credentials": "S3CRET-7"},
     "private_key": "S3CRET-8",
+    "headers": {"authorization": "S3CRET-10", "bearer": "S3CRET-11", "passphrase": "S3CRET-12"},
     "from_env": "${oc.env:MY_API_KEY}",
     "inside": "prefix ${oc.env:MY_API_KEY} suffix",
 }
@@ -26,7 +27,14 @@ def _environment(monkeypatch):
 def test_secrets_reach_no_file(tmp_path):
     cfg = OmegaConf.create(PLANTED)
     config = plain(cfg)
-    overrides = ["api_key=S3CRET-1", "url=https://user:S3CRET-5@host/path", "seed=3", "~logger", "x=S3CRET-9"]
+    overrides = [
+        "api_key=S3CRET-1",
+        "url=https://user:S3CRET-5@host/path",
+        "seed=3",
+        "~logger",
+        "x=S3CRET-9",
+        "+k={bearer: S3CRET-13, a: 1}",
+    ]
     write_provenance(tmp_path, config, overrides, {})
     for path in tmp_path.iterdir():
         assert "S3CRET" not in path.read_text(), path

@@ -251,6 +251,12 @@ def test_hasty_student_and_rules_need_no_training(tmp_path):
         (["data.modality=audio"], "data.modality=audio"),
         (["data.val_fraction=2"], "data.val_fraction=2"),
         (["data.batch_size=0"], "data.batch_size=0"),
+        (["data.batch_size=2.5"], "data.batch_size=2.5"),
+        (["data.max_questions=-1"], "data.max_questions=-1"),
+        (["data.images_per_step=two"], "data.images_per_step=two"),
+        (["seed=-1"], "seed=-1"),
+        (["model.optimizer.lr=-1"], "model.optimizer"),
+        (["trainer.max_epochs=0"], "not one step was trained"),
         (["data.tasks=[textual]"], "unknown task 'textual'"),
         (["trainer.precision=bf16-mixed"], "GPU only"),
         (["ckpt_path=nowhere.ckpt"], "nowhere.ckpt"),
@@ -266,6 +272,71 @@ def test_wrong_settings_are_one_line(overrides, message, tmp_path):
         assert found.__cause__ is not None, found
         found = found.__cause__
     assert message in str(found) and "\n" not in str(found)
+
+
+def test_a_moved_run_resumes_and_keeps_its_best(tmp_path):
+    files = small_files(tmp_path)
+    run("train", tmp_path / "a", [*files, *SMALL])
+    best = torch.load(tmp_path / "a" / "checkpoints" / "best.ckpt", weights_only=True)
+    (tmp_path / "a").rename(tmp_path / "b")
+    # A rate of nothing cannot improve on the best, so the best of before must stay.
+    frozen = ["model.optimizer.lr=0.001", "trainer.max_epochs=4", "callbacks.best.mode=max"]
+    run("train", tmp_path / "b", [f"ckpt_path={tmp_path}/b/checkpoints/last.ckpt", *frozen])
+    assert not (tmp_path / "a").exists()
+    after = torch.load(tmp_path / "b" / "checkpoints" / "best.ckpt", weights_only=True)
+    rows = [json.loads(line) for line in (tmp_path / "b" / "history.jsonl").read_text().splitlines()]
+    best_epoch = max(rows, key=lambda row: (row["val/accuracy"], -row["epoch"]))["epoch"]
+    assert len(rows) == 4 and after["epoch"] == best_epoch
+    if best_epoch < 3:
+        assert after["epoch"] == best["epoch"]
+
+
+def test_a_run_that_stopped_early_has_nothing_left_to_do(tmp_path):
+    files = small_files(tmp_path)
+    stopping = ["model.optimizer.lr=0.0", "callbacks.early_stopping.patience=1", "trainer.max_epochs=9"]
+    run("train", tmp_path / "r", [*files, *SMALL, *stopping])
+    history = (tmp_path / "r" / "history.jsonl").read_text()
+    assert len(history.splitlines()) == 2
+    run("train", tmp_path / "r", [f"ckpt_path={tmp_path}/r/checkpoints/last.ckpt"])
+    assert (tmp_path / "r" / "history.jsonl").read_text() == history
+
+
+def test_double_precision_scores_the_same_from_its_checkpoint(tmp_path):
+    files = small_files(tmp_path)
+    run("train", tmp_path / "r", [*files, *SMALL, "trainer.precision=64-true"])
+    run("evaluate", tmp_path / "e", [f"ckpt_path={tmp_path}/r/checkpoints/best.ckpt", "sanity=false", "logger=[]"])
+    assert (tmp_path / "e" / "predictions.jsonl").read_text() == (tmp_path / "r" / "predictions.jsonl").read_text()
+
+
+def test_attention_is_shown_beside_what_the_reader_read(trained, tmp_path, capsys):
+    folder, _ = trained
+    record = json.loads((folder / "test.json").read_text())["data"][0]
+    (tmp_path / "one.json").write_text(json.dumps(record))
+    run("evaluate", tmp_path, [f"ckpt_path={folder}/run/checkpoints/best.ckpt", f"question={tmp_path}/one.json"])
+    shown = capsys.readouterr().out
+    assert all(f"{i}. {step['body'][:10]}" in shown for i, step in enumerate(record["context"], 1))
+    assert ".jpg" not in shown, "a text-only reader saw no image"
+    assert "q1: " in shown and "@placeholder" in shown
+
+
+def test_a_resume_refuses_what_would_not_go_on_as_before(trained, tmp_path):
+    folder, _ = trained
+    last = f"ckpt_path={folder}/run/checkpoints/last.ckpt"
+    for override in ("model.optimizer.lr=0.5", "data.batch_size=20", "seed=5", "text.epochs=9"):
+        with pytest.raises(InputError, match="fixed by the checkpoint"):
+            run("train", tmp_path, [last, override])
+    with pytest.raises(InputError, match="was trained on textual_cloze"):
+        run("evaluate", tmp_path, [last, "data=wikibooks/visual_cloze", "logger=[]"])
+
+
+def test_official_export_answers_unreadable_records_wrongly(trained, tmp_path):
+    folder, _ = trained
+    records = made_up_questions("textual_cloze", 12, seed=2, split="test")
+    records[4]["answer"] = 7
+    write_file(tmp_path / "test.json", records)
+    overrides = [f"ckpt_path={folder}/run/checkpoints/best.ckpt", f"data.test_file={tmp_path}/test.json", "logger=[]"]
+    run("evaluate", tmp_path, [*overrides, "sanity=false", "data.on_bad_record=skip", "export=official"])
+    assert json.loads((tmp_path / "official.json").read_text())["textual_cloze"][4] == -1
 
 
 def test_checkpoints_of_other_models_and_vocabularies_are_refused(trained, tmp_path):
