@@ -61,3 +61,29 @@ def test_the_real_questions_train_the_reader_and_another_file_is_scored_whole(sh
     metrics = json.loads((tmp_path / "run" / "metrics.json").read_text())
     assert metrics["tasks"]["textual_cloze"]["n"] == 30
     assert any("not the official test file" in note for note in metrics["notes"])
+
+
+def test_the_model_of_the_readme_trains(tmp_path, monkeypatch):
+    """The README's example is run as it is printed there."""
+    import re
+    import sys
+    import types
+
+    from omegaconf import OmegaConf, open_dict
+
+    from engine.training import train
+    from tests.runs import ROOT, composed, small_files
+
+    readme = (ROOT / "README.md").read_text()
+    (code,) = re.findall(r"```python\n(# models/bag\.py.*?)```", readme, re.DOTALL)
+    (config,) = re.findall(r"```yaml\n(# conf/model/bag\.yaml.*?)```", readme, re.DOTALL)
+    module = types.ModuleType("models.bag")
+    exec(code, module.__dict__)
+    monkeypatch.setitem(sys.modules, "models.bag", module)
+    monkeypatch.setattr("models.bag", module, raising=False)
+    settings = [o for o in SMALL if not o.startswith("model.")]
+    cfg = composed("train", [*small_files(tmp_path), *settings, f"output_dir={tmp_path}/run"])
+    with open_dict(cfg):
+        cfg.model = OmegaConf.create(config)
+    assert train(cfg) is not None
+    assert json.loads((tmp_path / "run" / "metrics.json").read_text())["model"] == "bag"
