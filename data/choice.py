@@ -299,6 +299,8 @@ class ChoiceData(pl.LightningDataModule):
                 self.note(
                     f"{len(shared)} of the test recipes also occur in training: this is no test of unseen recipes"
                 )
+        if self.max_questions is not None:
+            self.note(f"data.max_questions={self.max_questions}: only the first so many questions of each split")
         self._read.clear()  # 30,000 recipes' texts; only their rows are needed from here on
 
     def _fit_text(self, questions: Sequence[Question]) -> None:

@@ -47,6 +47,7 @@ def test_wrong_input_ends_with_status_1_and_no_traceback(overrides, words, tmp_p
     assert "Traceback" not in out + err
 
 
+@pytest.mark.slow
 def test_a_signal_saves_and_the_run_goes_on_from_there(tmp_path):
     settings = [o for o in SMALL if "max_epochs" not in o]
     overrides = [*small_files(tmp_path), *settings, f"hydra.run.dir={tmp_path}/run"]

@@ -99,7 +99,7 @@ def test_export_in_the_order_of_the_file_agrees_with_the_official_arithmetic(tra
     assert score["textual_cloze"] == pytest.approx(metrics["test/accuracy"])
 
 
-@pytest.mark.parametrize("task", TASKS[1:])
+@pytest.mark.parametrize("task", [TASKS[1], *(pytest.param(t, marks=pytest.mark.slow) for t in TASKS[2:])])
 def test_visual_tasks_train_and_renaming_all_images_changes_no_score(task, tmp_path):
     """Names and their order are the leak of this data set: they must reach nothing."""
     overrides = _visual(tmp_path / "a", task)
@@ -133,6 +133,7 @@ def test_visual_tasks_train_and_renaming_all_images_changes_no_score(task, tmp_p
     assert np.allclose(*read, atol=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("reducer", ["linear", "autoencoder"])
 def test_other_reducers_train_and_score_again_from_the_checkpoint(reducer, tmp_path):
     overrides = [*_visual(tmp_path, "visual_cloze"), f"reducer={reducer}"]
@@ -218,6 +219,7 @@ def test_bad_records_are_counted_as_wrong_when_skipped(trained, tmp_path):
     assert len(skipped) == 2 and records[3]["qid"] in skipped[0]
 
 
+@pytest.mark.slow
 def test_overfitting_sixteen_questions(tmp_path):
     files = small_files(tmp_path)
     overrides = [
