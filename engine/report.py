@@ -163,7 +163,7 @@ def _published(data: ChoiceData, split: str, task: str, n: int) -> list[Row]:
                 "interval": interval,
                 "n": row["n"],
                 "same_questions": same,
-                "note": "; ".join(filter(None, [note, "" if same else "other questions", row["split"]])),
+                "note": "; ".join(filter(None, [note, "same questions" if same else "other questions", row["split"]])),
                 "source": row["source"],
             }
         )
