@@ -1,6 +1,5 @@
 """`train.py`: fit, test, write."""
 
-import logging
 from pathlib import Path
 from typing import Any
 
@@ -28,8 +27,6 @@ from engine.launch import command_overrides
 from engine.report import folder_name, make_console, publish, say
 from engine.runfolder import plain, write_provenance
 from engine.scoring import network_scores, test_trainer
-
-log = logging.getLogger(__name__)
 
 
 def train(cfg: DictConfig) -> float | None:
