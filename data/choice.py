@@ -268,18 +268,9 @@ class ChoiceData(pl.LightningDataModule):
             self._fit_text(read.get("train") or self.read("train"))
         assert self.encoder is not None
         texts = list(dict.fromkeys(t for questions in asked.values() for q in questions for t in visible_texts(q)))
-        encoder = self.encoder
-        store = build_store(
-            self.cache,
-            "text",
-            encoder.settings_dict(),
-            texts,
-            lambda positions: encoder.encode([texts[i] for i in positions]),
-            encoder.size,
-            description="text vectors",
-        )
+        store = self.text_store(texts)
         images = self._prepare_images(asked)
-        self.vectors = Vectors(encoder, store, images)
+        self.vectors = Vectors(self.encoder, store, images)
         table, absent = self._image_table(images)
         for split, questions in asked.items():
             self.encoded[split] = encode(
@@ -302,6 +293,20 @@ class ChoiceData(pl.LightningDataModule):
         if self.max_questions is not None:
             self.note(f"data.max_questions={self.max_questions}: only the first so many questions of each split")
         self._read.clear()  # 30,000 recipes' texts; only their rows are needed from here on
+
+    def text_store(self, texts: Sequence[str]) -> VectorStore:
+        """Vectors of some texts, from the cache or inferred now; the encoder must be fitted."""
+        encoder = self.encoder
+        assert encoder is not None
+        return build_store(
+            self.cache,
+            "text",
+            encoder.settings_dict(),
+            texts,
+            lambda positions: encoder.encode([texts[int(i)] for i in positions]),
+            encoder.size,
+            description="text vectors",
+        )
 
     def _fit_text(self, questions: Sequence[Question]) -> None:
         lines: list[str] = []

@@ -81,6 +81,7 @@ class SaveLast(Checkpoint):
         self._saved_step = -1
 
     def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        self._saved_step = trainer.global_step  # a resumed state is in its checkpoint already
         # Here and not in setup: Lightning installs its own SIGTERM handler just before, which would end with status 0.
         for number in (signal.SIGTERM, signal.SIGINT):
             try:
@@ -123,6 +124,8 @@ class SaveLast(Checkpoint):
         self._restore()
         if trainer.global_step != self._saved_step:  # `trainer.max_steps` ends inside an epoch, before any validation
             self._save(trainer)
+        elif self._signum:  # arrived after the last save: nothing is lost, but the run was asked to stop
+            raise Stopped(self._signum, self.path)
 
     def _restore(self) -> None:
         for number, handler in self._handlers.items():

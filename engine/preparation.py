@@ -63,16 +63,9 @@ def _neighbours(cfg: DictConfig, console: Console) -> None:
     data.prepare(["train"])
     assert data.encoder is not None
     corpus = training_texts(data.read("train"))
-    vectors = data.vectors.text  # training texts lie in the cache already where a question shows them
     if cfg.text_query is None:
         console.print(neighbour_table(str(cfg.word), data.encoder.nearest_words(str(cfg.word), int(cfg.neighbours))))
     query = str(cfg.text_query or next((text for text in corpus if str(cfg.word) in text.lower()), corpus[0]))
-    known = data.encoder.encode(corpus) if len(corpus) <= 64 else _known(vectors, corpus, data)
-    console.print(neighbour_table(query, data.encoder.nearest_texts(query, corpus, known, int(cfg.neighbours))))
-
-
-def _known(vectors: Any, corpus: list[str], data: Any) -> Any:
-    try:
-        return vectors(corpus)
-    except InputError:
-        return data.encoder.encode(corpus)
+    store = data.text_store(corpus)
+    nearest = data.encoder.nearest_texts(query, corpus, store.array[store.rows(corpus)], int(cfg.neighbours))
+    console.print(neighbour_table(query, nearest))
