@@ -1,4 +1,4 @@
-"""The records of the *choose 1 of K* problem, as every reader and builder hands them on."""
+"""The records of the two problems, choose 1 of K and rank N, as every reader and builder hands them on."""
 
 from dataclasses import dataclass
 
@@ -67,4 +67,23 @@ class SourceRecipe:
     category: str
     steps: tuple[SourceStep, ...]
     ingredients: tuple[str, ...] = ()
+    attribution: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """One recipe of the *rank N* problem, with its photos; the query and the answer of image–recipe retrieval.
+
+    `recipe_id` and image names are keys for files and reports, never an input of a model.
+    """
+
+    recipe_id: str
+    title: str
+    ingredients: tuple[str, ...]  # raw lines
+    instructions: tuple[str, ...]
+    images: tuple[str, ...] = ()  # file names in file order
+    partition: str = "train"  # train | val | test
+    detected: tuple[str, ...] = ()  # ingredient names found in the lines, one for each line, or empty: not detected
+    valid: tuple[bool, ...] = ()  # whether `detected` is a name; where False it is the raw line
+    class_id: int = 0  # semantic class, 0 = background
     attribution: str = ""
