@@ -97,21 +97,30 @@ _NOT_NAME = frozenset(
 )
 
 
+def ingredient_name(line: str) -> list[str]:
+    """Words of the ingredient that a line names; empty where the line is all amounts and units.
+
+    "2 cups (480 ml) extra virgin olive oil, divided" gives virgin, olive, oil: the line up to its first comma or
+    bracket, less amounts, units and states at both ends.
+    """
+    line = re.sub(r"\([^)]*\)", " ", line)
+    head = re.split(r"[,;:(/]| - | – |\bor\b|\band\b", line, maxsplit=1)[0]
+    words = tokenise(head, split_case_joins=False)
+    while words and (words[0] in _NOT_NAME or not words[0].isalpha()):
+        words.pop(0)
+    while words and (words[-1] in _NOT_NAME or not words[-1].isalpha()):
+        words.pop()
+    return words
+
+
 def ingredient_names(lines: Iterable[str], min_count: int = 2, max_words: int = 3) -> list[str]:
     """Compound ingredient names that occur in at least `min_count` ingredient lines, sorted.
 
-    "2 cups (480 ml) extra virgin olive oil, divided" gives "virgin olive oil": the line up to its first comma or
-    bracket, less amounts, units and states at both ends; names of two to `max_words` words.
+    Names as `ingredient_name` finds them, of two to `max_words` words.
     """
     counts: Counter[str] = Counter()
     for line in lines:
-        line = re.sub(r"\([^)]*\)", " ", line)
-        head = re.split(r"[,;:(/]| - | – |\bor\b|\band\b", line, maxsplit=1)[0]
-        words = tokenise(head, split_case_joins=False)
-        while words and (words[0] in _NOT_NAME or not words[0].isalpha()):
-            words.pop(0)
-        while words and (words[-1] in _NOT_NAME or not words[-1].isalpha()):
-            words.pop()
+        words = ingredient_name(line)
         if 2 <= len(words) <= max_words and all(word.isalpha() and word not in ("of", "or", "and") for word in words):
             counts[" ".join(words)] += 1
     return sorted(name for name, count in counts.items() if count >= min_count)
