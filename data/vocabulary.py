@@ -297,84 +297,6 @@ class Vocabulary:
         get = self._row.get
         return [row for word in words if (row := get(word)) is not None]
 
-    # -- fitting
-
-    @classmethod
-    def fit(
-        cls, corpus: Iterable[Sequence[str]], settings: Word2VecSettings | None = None, folder: Path | None = None
-    ) -> "Vocabulary":
-        """Learn word vectors from lists of words; the same bits each time, since one thread does the work.
-
-        The corpus is read once and spooled to a temporary file (in `folder`, or where the system has such files), so it
-        is never whole in memory. InputError where no word occurs `min_count` times.
-        """
-        s = settings or Word2VecSettings()
-        with tempfile.TemporaryFile(dir=folder) as file, tqdm(desc="word2vec", unit=" recipes", smoothing=0.1) as bar:
-            spool = _Spool(file, bar)
-            count = sum(map(spool.add, corpus))
-            bar.total = bar.n + (1 + s.epochs) * count
-            model: Any = Word2Vec(
-                vector_size=s.vector_size, window=s.window, min_count=s.min_count, sg=1, hs=1, negative=0,
-                sample=s.sample, alpha=s.alpha, min_alpha=s.min_alpha, seed=s.seed, workers=1,
-            )  # fmt: skip
-            if count:
-                with contextlib.suppress(RuntimeError):  # gensim's word for an empty vocabulary
-                    model.build_vocab(spool)
-            if not len(model.wv):
-                raise InputError(
-                    f"word2vec: no word occurs {s.min_count} times in the {count} training recipes that have a text; "
-                    "give more recipes or lower text.min_count"
-                )
-            model.train(spool, total_examples=count, total_words=model.corpus_total_words, epochs=s.epochs)
-        return cls(model.wv.index_to_key, model.wv.vectors, s.rules)
-
-    @classmethod
-    def fit_cached(
-        cls,
-        cache: Path,
-        corpus: Iterable[Sequence[str]],
-        settings: Word2VecSettings | None = None,
-        material: dict[str, Any] | None = None,
-    ) -> "Vocabulary":
-        """`fit`, kept under `cache/word2vec/` by settings and content.
-
-        `material`, plain values, states all that the corpus was made of; without it a `Word2VecCorpus` states its own
-        digest, and any other corpus is read once for one, so it must not be a generator.
-        """
-        s = settings or Word2VecSettings()
-        if isinstance(corpus, Word2VecCorpus):
-            if corpus.rules != s.rules:
-                raise InputError(
-                    f"word2vec: the corpus was cut by {corpus.rules} and not by {s.rules}; use the same ones"
-                )
-            content: Any = material or corpus.digest
-        elif material:
-            content = material
-        else:
-            hashed = hashlib.sha256()
-            for words in corpus:
-                hashed.update(json.dumps(list(words)).encode() + b"\n")
-            content = hashed.hexdigest()
-        key = {"corpus": content, "settings": asdict(s), "gensim": gensim.__version__, "format": 1}
-
-        def load(folder: Path) -> "Vocabulary":
-            manifest = read_manifest(folder)
-            for file, digests in manifest["sha256"].items():
-                if not (folder / file).is_file() or block_digests(folder / file) != digests or manifest["key"] != key:
-                    raise InputError(f"{folder / file}: is absent or damaged; delete the folder {folder}")
-            vectors = torch.from_numpy(np.load(folder / "vectors.npy", allow_pickle=False))
-            words = json.loads((folder / "words.json").read_bytes())
-            return cls.from_state_dict({"words": words, "vectors": vectors, "rules": asdict(s.rules)})
-
-        def write(folder: Path) -> None:
-            fitted = cls.fit(corpus, s, folder)
-            np.save(folder / "vectors.npy", fitted.vectors, allow_pickle=False)
-            (folder / "words.json").write_text(json.dumps(fitted.words))
-            sums = {file: block_digests(folder / file) for file in ("vectors.npy", "words.json")}
-            write_manifest(folder, {"key": key, "sha256": sums})
-
-        return build_once(Path(cache) / "word2vec" / digest_of(key)[:16], load, write)
-
     # -- saving
 
     def state_dict(self) -> dict[str, Any]:
@@ -407,6 +329,78 @@ class Vocabulary:
         content.update(json.dumps(self.words).encode())
         content.update(np.ascontiguousarray(self.vectors, "<f4").data)
         return content.hexdigest()
+
+
+# ---- fitting ---------------------------------------------------------------------------------------------------------
+
+
+def fit(
+    corpus: Iterable[Sequence[str]], settings: Word2VecSettings | None = None, folder: Path | None = None
+) -> Vocabulary:
+    """Learn word vectors from lists of words; the same bits each time, since one thread does the work.
+
+    The corpus is read once and spooled to a temporary file (in `folder`, or where the system has such files), so it
+    is never whole in memory. InputError where no word occurs `min_count` times.
+    """
+    s = settings or Word2VecSettings()
+    with tempfile.TemporaryFile(dir=folder) as file, tqdm(desc="word2vec", unit=" recipes", smoothing=0.1) as bar:
+        spool = _Spool(file, bar)
+        count = sum(map(spool.add, corpus))
+        bar.total = bar.n + (1 + s.epochs) * count
+        model: Any = Word2Vec(
+            vector_size=s.vector_size, window=s.window, min_count=s.min_count, sg=1, hs=1, negative=0,
+            sample=s.sample, alpha=s.alpha, min_alpha=s.min_alpha, seed=s.seed, workers=1,
+        )  # fmt: skip
+        if count:
+            with contextlib.suppress(RuntimeError):  # gensim's word for an empty vocabulary
+                model.build_vocab(spool)
+        if not len(model.wv):
+            raise InputError(
+                f"word2vec: no word occurs {s.min_count} times in the {count} training recipes that have a text; "
+                "give more recipes or lower text.min_count"
+            )
+        model.train(spool, total_examples=count, total_words=model.corpus_total_words, epochs=s.epochs)
+    return Vocabulary(model.wv.index_to_key, model.wv.vectors, s.rules)
+
+
+def fit_cached(
+    cache: Path,
+    corpus: Iterable[Sequence[str]],
+    settings: Word2VecSettings | None = None,
+) -> Vocabulary:
+    """`fit`, kept under `cache/word2vec/` by the content of corpus and settings.
+
+    A `Word2VecCorpus` states its own digest; any other corpus is read once for one, so it must not be a generator.
+    """
+    s = settings or Word2VecSettings()
+    if isinstance(corpus, Word2VecCorpus):
+        if corpus.rules != s.rules:
+            raise InputError(f"word2vec: the corpus was cut by {corpus.rules} and not by {s.rules}; use the same ones")
+        content = corpus.digest
+    else:
+        hashed = hashlib.sha256()
+        for words in corpus:
+            hashed.update(json.dumps(list(words)).encode() + b"\n")
+        content = hashed.hexdigest()
+    key = {"corpus": content, "settings": asdict(s), "gensim": gensim.__version__, "format": 1}
+
+    def load(folder: Path) -> Vocabulary:
+        manifest = read_manifest(folder)
+        for file, digests in manifest["sha256"].items():
+            if not (folder / file).is_file() or block_digests(folder / file) != digests or manifest["key"] != key:
+                raise InputError(f"{folder / file}: is absent or damaged; delete the folder {folder}")
+        vectors = torch.from_numpy(np.load(folder / "vectors.npy", allow_pickle=False))
+        words = json.loads((folder / "words.json").read_bytes())
+        return Vocabulary.from_state_dict({"words": words, "vectors": vectors, "rules": asdict(s.rules)})
+
+    def write(folder: Path) -> None:
+        fitted = fit(corpus, s, folder)
+        np.save(folder / "vectors.npy", fitted.vectors, allow_pickle=False)
+        (folder / "words.json").write_text(json.dumps(fitted.words))
+        sums = {file: block_digests(folder / file) for file in ("vectors.npy", "words.json")}
+        write_manifest(folder, {"key": key, "sha256": sums})
+
+    return build_once(Path(cache) / "word2vec" / digest_of(key)[:16], load, write)
 
 
 class _Spool:
