@@ -83,7 +83,7 @@ class LastState(nn.Module):
     def _read(self, inputs: Tensor, count: Tensor) -> Tensor:
         if inputs.device.type == "cpu":  # where the LSTM of some CPUs has no half precision
             with torch.autocast("cpu", enabled=False):
-                states, _ = self.lstm(inputs.to(self.lstm.weight_ih_l0.dtype))
+                states, _ = self.lstm(inputs.to(next(self.lstm.parameters()).dtype))
         else:
             states, _ = self.lstm(inputs)  # (N, T, H)
         return states.gather(1, (count - 1)[:, None, None].expand(-1, 1, self.size))[:, 0]
@@ -215,7 +215,7 @@ class Im2Recipe(nn.Module):
             self.ingredients = LastStates(word_size, ingredient_hidden)
             size += self.ingredients.size
         if use_title:
-            self.title = LastState(word_size, title_hidden) if title_encoder == "lstm" else MeanOfWords(word_size)
+            self.title = LastState(word_size, title_hidden) if title_encoder == "lstm" else MeanPool(word_size)
             size += self.title.size
         self.recipe_projection = nn.Linear(size, embedding_size)
         self.classifier = nn.Linear(embedding_size, classes) if classes > 1 else None
@@ -294,7 +294,7 @@ class Im2Recipe(nn.Module):
         return (*look_up(self.words, rows[:1]), *look_up(self.text_words, rows[1:]))  # type: ignore[return-value]
 
 
-class MeanOfWords(nn.Module):
+class MeanPool(nn.Module):
     """Mean of the real elements, (N, T, D) and counts (N,) -> (N, D)."""
 
     def __init__(self, size: int) -> None:
