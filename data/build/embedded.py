@@ -1,15 +1,23 @@
-"""The embedded benchmark: RecipeQA's four tasks made of the Wikibooks Cookbook, with rendered pictures."""
+"""The embedded benchmarks, made of the Wikibooks Cookbook with rendered pictures: RecipeQA's four tasks, retrieval."""
 
+import hashlib
 import json
-from collections.abc import Callable, Sequence
+import re
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import cached_property
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
-from data import illustrations, wikibooks
+from data import dishes, illustrations, wikibooks
+from data import text as text_rules
 from data.build import questions as builder
+from data.errors import InputError
 from data.recipeqa import find_images
-from data.records import SourceRecipe
+from data.recipes import RecipeTable, open_table, write_table
+from data.records import Recipe, SourceRecipe
 from data.store import build_once, digest_of, file_digest, read_manifest, write_manifest
 
 
@@ -76,5 +84,137 @@ class WikibooksQuestions:
         return find_images(folder)
 
     def _notice(self, folder: Path) -> None:
-        lines = [wikibooks.notice(), "", *wikibooks.attribution_lines(self.recipes)]
-        (folder / "ATTRIBUTION.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
+        _write_notice(folder, self.recipes)
+
+
+class WikibooksRecipes:
+    """The embedded recipes as a table for retrieval, each with one rendered picture of its dish.
+
+    Args:
+        max_recipes: only so many recipes, chosen by a hash of their id; None takes all.
+        seed: of the split into 70 % training, 15 % validation and 15 % test recipes.
+    """
+
+    rendered = True  # the pictures are no photographs, and every sheet says so
+
+    def __init__(self, max_recipes: int | None = None, seed: int = 1234) -> None:
+        self.max_recipes, self.seed = max_recipes, seed
+        self.notes = ["the dish pictures are rendered from the recipes' texts; they are no photographs"]
+
+    @cached_property
+    def recipes(self) -> list[SourceRecipe]:
+        """The whole recipes, in the order in which they are taken."""
+        return sorted(wikibooks.read_recipes(), key=lambda recipe: digest_of(recipe.recipe_id))[: self.max_recipes]
+
+    def table(self, root: Path | None, cache: Path, lists: Path | None = None) -> RecipeTable:
+        """The table of the recipes, built once for these settings and this code; ATTRIBUTION.txt lies beside it.
+
+        InputError where a folder of files or lists is set, which these recipes do not have.
+        """
+        for key, value in (("root", root), ("lists", lists)):
+            if value is not None:
+                raise InputError(f"data.{key}={value}: the embedded recipes have no files; use data=recipe1m for yours")
+        settings: dict[str, Any] = {
+            "source": wikibooks.SHA256,
+            "max_recipes": self.max_recipes,
+            "seed": self.seed,
+            "code": [file_digest(Path(str(m.__file__))) for m in (wikibooks, text_rules)]
+            + [file_digest(Path(__file__))],
+        }
+
+        def load(folder: Path) -> RecipeTable:
+            table = open_table(folder)
+            if not (folder / "ATTRIBUTION.txt").is_file():
+                raise InputError(f"{folder / 'ATTRIBUTION.txt'}: is absent; the recipes may not be used without it")
+            return table
+
+        def write(folder: Path) -> None:
+            write_table(folder, self._records(), extra={"settings": settings})
+            _write_notice(folder, self.recipes)
+
+        return build_once(Path(cache) / "wikibooks_recipes" / digest_of(settings)[:16], load, write)
+
+    def photos(self, root: Path | None, cache: Path, names: Sequence[str]) -> "RenderedPhotos":
+        """Draw the named pictures that are not drawn yet; returns a resolver (partition, name) -> path."""
+        folder = Path(cache) / "rendered" / f"dishes-{dishes.dish_version()}"
+        dishes.render_dishes(self.recipes, folder, names, notice=wikibooks.notice())
+        return RenderedPhotos(folder)
+
+    def _records(self) -> Iterator[Recipe]:
+        group = similar_recipes(self.recipes)
+        for recipe in self.recipes:
+            found = [" ".join(text_rules.ingredient_name(line)) for line in recipe.ingredients]
+            yield Recipe(
+                recipe_id=recipe.recipe_id,
+                title=recipe.title,
+                ingredients=recipe.ingredients,
+                instructions=tuple(step.body for step in recipe.steps),
+                images=(dishes.photo_name(recipe.recipe_id),),
+                partition=_partition(group[recipe.recipe_id], self.seed),
+                detected=tuple(name or line for name, line in zip(found, recipe.ingredients, strict=True)),
+                valid=tuple(bool(name) for name in found),
+                attribution=recipe.attribution,
+            )
+
+
+@dataclass(frozen=True)
+class RenderedPhotos:
+    """Path of a rendered picture: `photos(partition, name)`."""
+
+    folder: Path
+
+    def __call__(self, partition: str, name: str) -> Path:
+        """InputError for a name that is no file of the folder."""
+        path = self.folder / name
+        if Path(name).name != name or not path.is_file():
+            raise InputError(f"{self.folder}: has no picture {name[:80]!r}; prepare the data again")
+        return path
+
+
+def similar_recipes(recipes: Sequence[SourceRecipe]) -> dict[str, str]:
+    """Recipe id -> the smallest id of its group; near-duplicates are one group and belong into one split.
+
+    Two recipes are near-duplicates if their titles differ in numbers, brackets and order of words only, if they name
+    the same three or more ingredients, or if one shares half of its steps (of 40 characters or more) with the other.
+    """
+    first = {recipe.recipe_id: recipe.recipe_id for recipe in recipes}
+
+    def root(name: str) -> str:
+        while first[name] != name:
+            name = first[name]
+        return name
+
+    def join(a: str, b: str) -> None:
+        a, b = sorted((root(a), root(b)))
+        first[b] = a
+
+    seen: dict[tuple[str, ...], str] = {}
+    shown_by: dict[str, list[str]] = defaultdict(list)
+    long_steps: Counter[str] = Counter()
+    for recipe in sorted(recipes, key=lambda recipe: recipe.recipe_id):
+        name = recipe.recipe_id
+        words = re.findall(r"\w+", re.sub(r"\([^)]*\)", " ", recipe.title.lower()))
+        words = [word for word in words if not re.fullmatch(r"[ivx]+|\d+|recipe", word)]
+        if words:
+            join(name, seen.setdefault(("title", *sorted(words)), name))
+        named = {" ".join(text_rules.ingredient_name(line)) for line in recipe.ingredients} - {""}
+        if len(named) >= 3:
+            join(name, seen.setdefault(("ingredients", *sorted(named)), name))
+        for text in sorted({step.body.lower() for step in recipe.steps if len(step.body) >= 40}):
+            shown_by[text].append(name)
+            long_steps[name] += 1
+    shared = Counter(pair for names in shown_by.values() for pair in combinations(names, 2))
+    for (a, b), count in sorted(shared.items()):
+        if 2 * count >= min(long_steps[a], long_steps[b]):
+            join(a, b)
+    return {name: root(name) for name in first}
+
+
+def _partition(group: str, seed: int) -> str:
+    share = int.from_bytes(hashlib.sha256(f"split {seed} {group}".encode()).digest()[:7]) / 2**56
+    return "train" if share < 0.7 else "val" if share < 0.85 else "test"
+
+
+def _write_notice(folder: Path, recipes: Sequence[SourceRecipe]) -> None:
+    lines = [wikibooks.notice(), "", *wikibooks.attribution_lines(recipes)]
+    (folder / "ATTRIBUTION.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
