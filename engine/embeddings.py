@@ -75,7 +75,7 @@ def read_embeddings(path: Path) -> Embeddings:
         with zipfile.ZipFile(path) as archive:
             return _read_archive(path, archive)
     except zipfile.BadZipFile as error:
-        raise InputError(f"{path}: not an .npz file or cut short ({error}); it must hold {CONTENT}; {REMEDY}") from None
+        raise InputError(f"{path}: not a whole .npz file ({error}); it must hold {CONTENT}; {REMEDY}") from None
     except (
         ValueError,
         EOFError,
