@@ -22,7 +22,6 @@ from typing import IO, Any
 import ijson
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from tqdm import tqdm
 
 from data.errors import InputError
@@ -183,15 +182,15 @@ def _list(raw: Any, key: str) -> list[Any]:
     return values
 
 
-def _texts(raw: Any, key: str) -> list[str]:
+def _texts(raw: Any, key: str, part: str = "text") -> list[str]:
     values = _list(raw, key)
     try:
-        texts = [value["text"] for value in values]
+        texts = [value[part] for value in values]
         if set(map(type, texts)) <= {str}:
             return texts
     except (KeyError, TypeError, IndexError):
         pass
-    return [_get(value, "text", str, f"entry {i} of {key!r}: ") for i, value in enumerate(values, 1)]
+    return [_get(value, part, str, f"entry {i} of {key!r}: ") for i, value in enumerate(values, 1)]
 
 
 def _id(raw: Any) -> str:
@@ -214,11 +213,14 @@ def _layer1_row(number: int, raw: Any) -> tuple[Any, ...]:
 
 def _layer2_row(number: int, raw: Any) -> tuple[Any, ...]:
     name = _id(raw)
-    images = [_get(value, "id", str, f"picture {i}: ") for i, value in enumerate(_list(raw, "images"), 1)]
+    images = _texts(raw, "images", "id")
     for image in images:
-        if fault := _image_fault(image):
+        if not _PLAIN_NAME(image) and (fault := _image_fault(image)):
             raise _Bad(fault)
     return name, number, images
+
+
+_PLAIN_NAME = re.compile(r"[0-9A-Za-z_-]{4,200}\.[A-Za-z]{1,5}").fullmatch
 
 
 def _image_fault(name: str) -> str:
@@ -636,20 +638,26 @@ def title_bigram_classes(
     classes = np.zeros(len(titles), np.int64)
     names = ["background"]
     rows = np.flatnonzero(eligible)
-    texts = pa.array([lowered[i] for i in rows], pa.large_string())
+    texts = [lowered[i] for i in rows]
     del lowered
+    around: dict[
+        str, array[int]
+    ] = {}  # the characters at a space -> titles that have them: few, and all that may match
+    for i, text in enumerate(texts):
+        for place in dict.fromkeys(re.findall(r"(?=(. .))", text, re.DOTALL)):
+            around.setdefault(place, array("l")).append(i)
     parts = np.asarray(partitions)[rows]
     free = np.ones(len(rows), bool)
     for name, limit in tqdm(tried, desc="classes of titles", unit=" names"):
         if len(names) > limit:
             continue
-        here = free & pc.call_function("match_substring", [texts], pc.MatchSubstringOptions(name)).to_numpy(
-            zero_copy_only=False
-        )
+        space = name.find(" ")
+        places = around.get(name[space - 1 : space + 2], ()) if space > 0 else range(len(texts))
+        here = np.array([i for i in places if free[i] and name in texts[i]], np.int64)
         train, val, test = (int((parts[here] == split).sum()) for split in PARTITIONS)
         if train > above and val and test:
             classes[rows[here]] = len(names)
-            free &= ~here
+            free[here] = False
             names.append(name)
     return classes, names
 
