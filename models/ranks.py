@@ -340,6 +340,11 @@ def official_split(ids: Sequence[str] | np.ndarray) -> str | None:
     return next((name for name in names if OFFICIAL_SPLITS[name][1] == digest), None)
 
 
+def is_official(ids: Sequence[str] | np.ndarray) -> bool:
+    """Whether these are the official test pairs of Recipe1M, the only ones that published results are about."""
+    return official_split(ids) == "test"
+
+
 def pool_name(size: int) -> str:
     """`1k` for 1000, `10k` for 10000, the number itself where it is no whole thousand."""
     return f"{size // 1000}k" if size % 1000 == 0 else str(size)
