@@ -189,22 +189,32 @@ def sort_file(
         raise InputError(f"{what}: record {later + 1} has the id {name!a} of record {first + 1}; remove one of the two")
     order = np.delete(order, again)
     partial = path.with_name(path.name + ".sorted")
+    starts = batch_starts(path)
     with pa.OSFile(str(partial), "wb") as file, pa.ipc.new_file(file, schema) as writer:
         for start in range(0, len(order), BATCH):
-            writer.write_batch(gather(path, order[start : start + BATCH]))
+            writer.write_batch(gather(path, order[start : start + BATCH], starts=starts))
     os.replace(partial, path)
     return ids[order], repeated
 
 
-def gather(path: Path, rows: np.ndarray, columns: Sequence[str] | None = None) -> pa.RecordBatch:
-    """Some rows of an Arrow file, in the order asked for, copied to memory; the map is closed again.
-
-    A map that stays open would hold every page it has touched in the process's resident memory.
-    """
+def batch_starts(path: Path) -> np.ndarray:
+    """(batches + 1,) int64 first row of each record batch of an Arrow file, and the number of rows."""
     with pa.memory_map(str(path)) as mapped:
         file = pa.ipc.open_file(mapped)
-        counts = [file.get_batch(k).num_rows for k in range(file.num_record_batches)]
-        starts = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+        return np.cumsum([0] + [file.get_batch(k).num_rows for k in range(file.num_record_batches)])
+
+
+def gather(
+    path: Path, rows: np.ndarray, columns: Sequence[str] | None = None, starts: np.ndarray | None = None
+) -> pa.RecordBatch:
+    """Some rows of an Arrow file, in the order asked for, copied to memory; the map is closed again.
+
+    A map that stays open would hold every page it has touched in the process's resident memory. `starts` are those of
+    `batch_starts`, for whoever asks often.
+    """
+    starts = batch_starts(path) if starts is None else starts
+    with pa.memory_map(str(path)) as mapped:
+        file = pa.ipc.open_file(mapped)
         numbers = np.searchsorted(starts, rows, side="right") - 1
         order = np.argsort(numbers, kind="stable")  # of each batch its rows, then all back in the order asked for
         parts = []
@@ -331,7 +341,7 @@ class RecipeTable:
 
     def take(self, rows: np.ndarray, columns: Sequence[str] | None = None) -> pa.RecordBatch:
         """Some rows, and of them some columns, as an Arrow record batch in memory."""
-        return gather(self.folder / "recipes.arrow", np.asarray(rows, np.int64), columns)
+        return gather(self.folder / "recipes.arrow", np.asarray(rows, np.int64), columns, self._starts)
 
     def lengths(self, column: str) -> np.ndarray:
         """(N,) int64 number of elements of a list column (`images`, `instructions`, ...) in each row."""
