@@ -4,15 +4,23 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
 from tqdm import tqdm
 
 from data.errors import InputError
+from data.recipes import RecipeTable
+from data.records import Recipe
 from data.store import block_digests, read_manifest, write_manifest
+from engine.report import folder_name, make_console, say
+from engine.sheet import Card, Hit, Row, Section, one_line, write_sheet
 
 INDICES = ("exact", "faiss", "ivfpq")
 FORMAT = 1
@@ -208,6 +216,87 @@ class Gallery:
         if "index.faiss" in sums:
             gallery._faiss = _import_faiss().read_index(str(folder / "index.faiss"))
         return gallery
+
+
+def rank_query(
+    folder: Path,
+    vector: np.ndarray,
+    gallery: Gallery,
+    *,
+    records: RecipeTable | None = None,
+    photo: Callable[[str], Path] | None = None,
+    query_photo: Path | None = None,
+    query_recipe: Recipe | None = None,
+    k: int = 10,
+    console: Console | None = None,
+    rendered: bool = False,
+) -> list[dict[str, Any]]:
+    """Rank a gallery for one query: prints a table, writes `query.html` and `query.png` into a folder.
+
+    Args:
+        folder: where the sheet goes.
+        vector: (D,) embedding of the query, unit length.
+        gallery: embeddings of recipes where the query is a photo, of photos where it is a recipe.
+        records: table that knows the recipes of the gallery; an id that it does not have is shown by itself.
+        photo: name of a photo -> path, for the pictures of a gallery of photos.
+        query_photo: the query, or
+        query_recipe: the query.
+        k: neighbours; where there are fewer, all.
+        console: where the table goes.
+        rendered: the gallery's pictures are drawn and no photographs.
+
+    Returns:
+        One row for each neighbour, best first: rank, score (cosine), id, title.
+    """
+    if (query_photo is None) == (query_recipe is None):
+        raise ValueError("give a photo or a recipe as the query")
+    scores, rows = gallery.search(np.asarray(vector)[None], k)
+    found = [(float(score), gallery.ids[row]) for score, row in zip(scores[0], rows[0], strict=True) if row >= 0]
+    known: dict[str, Recipe] = {}
+    if records is not None:
+        places = records.find([name for _, name in found])
+        known = {name: records[int(place)] for (_, name), place in zip(found, places, strict=True) if place >= 0}
+    hits, neighbours = [], []
+    for rank, (score, name) in enumerate(found, 1):
+        recipe = known.get(name)
+        title = recipe.title if recipe else name
+        path = None
+        if query_recipe is not None and recipe is not None and recipe.images and photo is not None:
+            with suppress(InputError, OSError):  # the sheet says where a picture cannot be shown
+                path = Path(photo(recipe.images[0]))
+        lines = recipe.ingredients if recipe else ()
+        card = Card(title, lines, path, query_recipe is not None, rendered and query_recipe is not None)
+        hits.append(Hit(card, score, str(rank)))
+        neighbours.append({"rank": rank, "score": score, "id": name, "title": title})
+
+    kind = "photo" if query_recipe is not None else "recipe"
+    asked = query_photo.name if query_photo is not None else query_recipe.title if query_recipe is not None else ""
+    size = f"{len(gallery):,} {kind}{'' if len(gallery) == 1 else 's'}"
+    heading = f"{len(found)} nearest of {size}"
+    if gallery.index == "ivfpq":
+        heading += " (approximate search)"
+    console = console or make_console()
+    console.print()
+    console.print(escape(f"{one_line(asked) or 'query'}: {heading}"), style="bold", soft_wrap=True)
+    table = Table(header_style="bold")
+    for column, justify in (("rank", "right"), ("cosine", "right"), (kind, "left"), ("id", "left")):
+        table.add_column(column, justify=justify, overflow="fold")  # pyright: ignore[reportArgumentType]
+    for row in neighbours:
+        name, title = one_line(row["id"]), one_line(row["title"])
+        table.add_row(str(row["rank"]), f"{row['score']:.3f}", escape(title), escape(name) if name != title else "")
+    console.print(table)
+
+    query = Card(query_photo.name, photo=query_photo, is_photo=True) if query_photo is not None else None
+    if query_recipe is not None:
+        query = Card(query_recipe.title, query_recipe.ingredients)
+    assert query is not None
+    section = Section(heading, "", (Row(query, tuple(hits), len(gallery)),))
+    note = "The number on a card is its cosine similarity to the query."
+    if rendered and query_recipe is not None:
+        note += " Pictures are rendered, no photographs."
+    write_sheet(folder / "query.html", folder / "query.png", [section], asked or "query", note)
+    say(console, f"wrote query.html query.png into {folder_name(folder)}")
+    return neighbours
 
 
 def check_unit_length(vectors: np.ndarray, names: Sequence[str], what: str) -> None:

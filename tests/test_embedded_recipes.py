@@ -3,6 +3,7 @@
 import re
 from collections import Counter
 
+import numpy as np
 import pytest
 from PIL import Image
 
@@ -120,10 +121,15 @@ def test_photos_are_drawn_when_asked_for(tmp_path):
     assert "rendered" in builder.notes[0].lower() and builder.rendered
 
 
-@pytest.mark.parametrize("key", ["root", "lists"])
-def test_a_folder_is_refused(key, tmp_path):
-    with pytest.raises(InputError, match=f"data.{key}=.*data=recipe1m"):
-        WikibooksRecipes(max_recipes=3).table(**{"root": None, "cache": tmp_path, key: tmp_path})
+def test_a_folder_or_lists_are_refused(tmp_path):
+    builder = WikibooksRecipes(max_recipes=3)
+    with pytest.raises(InputError, match=r"data\.root=.*data=recipe1m"):
+        builder.table(str(tmp_path), tmp_path)
+    table = builder.table(None, tmp_path)
+    with pytest.raises(InputError, match=r"data\.lists=.*data=recipe1m"):
+        builder.pairs(table, None, str(tmp_path))
+    pairs = builder.pairs(table, None, None)
+    assert sorted(np.concatenate(list(pairs.values())).tolist()) == [0, 1, 2]
 
 
 def test_similar_recipes():

@@ -11,6 +11,8 @@ from itertools import combinations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from data import dishes, illustrations, wikibooks
 from data import text as text_rules
 from data.build import questions as builder
@@ -106,14 +108,13 @@ class WikibooksRecipes:
         """The whole recipes, in the order in which they are taken."""
         return sorted(wikibooks.read_recipes(), key=lambda recipe: digest_of(recipe.recipe_id))[: self.max_recipes]
 
-    def table(self, root: Path | None, cache: Path, lists: Path | None = None) -> RecipeTable:
+    def table(self, root: str | None, cache: Path, on_bad_record: str = "raise") -> RecipeTable:
         """The table of the recipes, built once for these settings and this code; ATTRIBUTION.txt lies beside it.
 
-        InputError where a folder of files or lists is set, which these recipes do not have.
+        InputError where a folder of files is set, which these recipes do not have.
         """
-        for key, value in (("root", root), ("lists", lists)):
-            if value is not None:
-                raise InputError(f"data.{key}={value}: the embedded recipes have no files; use data=recipe1m for yours")
+        if root is not None:
+            raise InputError(f"data.root={root}: the embedded recipes have no files; use data=recipe1m for yours")
         settings: dict[str, Any] = {
             "source": wikibooks.SHA256,
             "max_recipes": self.max_recipes,
@@ -134,7 +135,13 @@ class WikibooksRecipes:
 
         return build_once(Path(cache) / "wikibooks_recipes" / digest_of(settings)[:16], load, write)
 
-    def photos(self, root: Path | None, cache: Path, names: Sequence[str]) -> "RenderedPhotos":
+    def pairs(self, table: RecipeTable, root: str | None, lists: str | None) -> dict[str, np.ndarray]:
+        """Rows of the table by split; every recipe has a picture. InputError where lists are set."""
+        if lists is not None:
+            raise InputError(f"data.lists={lists}: the embedded recipes have no lists; use data=recipe1m for yours")
+        return {split: table.rows(split) for split in ("train", "val", "test")}
+
+    def photos(self, root: str | None, cache: Path, names: Sequence[str]) -> "RenderedPhotos":
         """Draw the named pictures that are not drawn yet; returns a resolver (partition, name) -> path."""
         folder = Path(cache) / "rendered" / f"dishes-{dishes.dish_version()}"
         dishes.render_dishes(self.recipes, folder, names, notice=wikibooks.notice())
