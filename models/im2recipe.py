@@ -125,7 +125,7 @@ def by_length(read: Callable[[Tensor, Tensor], Tensor], inputs: Tensor, count: T
     parts, start, lengths = [], 0, count[order].tolist()
     for end in range(1, len(lengths) + 1):
         # A step over fewer rows than that takes as long, most of it to read the weights.
-        if end == len(lengths) or (end - start >= _FEW and lengths[end] > 2 * lengths[start] and lengths[end] > 4):
+        if end == len(lengths) or (end - start >= _FEW and 2 * lengths[end] > 3 * lengths[start] and lengths[end] > 4):
             rows = order[start:end]
             parts.append(read(inputs[rows, : lengths[end - 1]], count[rows]))
             start = end
