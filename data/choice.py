@@ -391,6 +391,14 @@ class ChoiceData(pl.LightningDataModule):
             return None
         return self.features.size if self.reduces_in_network else self.reducer.size
 
+    def facts(self) -> dict[str, Any]:
+        """What a network may want to know of the data."""
+        return {
+            "image_size": self.image_size,
+            "image_reducer": "linear" if self.reduces_in_network and self.image_size else "none",
+            "task": self.tasks[0] if len(self.tasks) == 1 else "all",
+        }
+
     # ---------------------------------------------------- what a checkpoint carries
 
     def state_dict(self) -> dict[str, Any]:

@@ -8,10 +8,10 @@ import pytorch_lightning as pl
 from hydra.utils import get_object, instantiate
 from omegaconf import DictConfig, OmegaConf, open_dict
 
-from data.choice import ChoiceData
 from data.errors import InputError
 from engine.trust import require_allowed
 
+RETRIEVAL = "data.retrieval.RetrievalData"
 # What a checkpoint fixes: without these, its weights mean nothing.
 _FIXED = ("data", "text", "features", "reducer", "model", "seed")
 # What may differ all the same: where files lie, and what changes no number.
@@ -19,6 +19,8 @@ _FREE = {
     "data.cache",
     "data.images",
     "data.ingredients",
+    "data.lists",
+    "data.max_recipes",
     "data.num_workers",
     "data.on_bad_record",
     "data.overfit",
@@ -27,6 +29,17 @@ _FREE = {
     "data.train_file",
     "data.val_file",
 }
+# How a network was trained to read: kept when it is given other data.
+_READING = (
+    "modality",
+    "images_per_step",
+    "encoding",
+    "image_input",
+    "sentences",
+    "batch_size",
+    "pool",
+    "seed",
+)
 # What a resumed training takes over as well, unless the command line says otherwise.
 _TRAINING = ("trainer", "callbacks", "logger")
 
@@ -46,14 +59,17 @@ def with_checkpoint_config(
     assert isinstance(stored, DictConfig)
     sections = [*_FIXED, *_TRAINING] if training else [*_FIXED]
     require_allowed({key: checkpoint["config"].get(key) for key in sections}, origin)
-    keys = [override.lstrip("+~").partition("=")[0].partition("@")[0] for override in overrides]
+    # A group put at a place, `loss@model.loss.ranking=triplet`, is an override of that place.
+    keys = [override.lstrip("+~").partition("=")[0].rpartition("@")[2] for override in overrides]
     if "experiment" in keys:
         return cfg
     if "model" in keys and cfg.model.name != stored.model.name:
         raise InputError(
             f"{origin}: a checkpoint of model={stored.model.name}, not of model={cfg.model.name}; leave it out"
         )
-    if "data" in keys and not set(cfg.data.tasks) <= set(stored.data.tasks):
+    if "data" in keys and cfg.data._target_ != stored.data._target_:
+        raise InputError(f"{origin}: was trained on data={stored.data.name}, another problem than data={cfg.data.name}")
+    if "data" in keys and "tasks" in stored.data and not set(cfg.data.tasks) <= set(stored.data.tasks):
         raise InputError(
             f"{origin}: was trained on {', '.join(stored.data.tasks)}, and data={cfg.data.name} asks "
             f"{', '.join(cfg.data.tasks)}; choose data of the same task, or train anew"
@@ -71,8 +87,9 @@ def with_checkpoint_config(
                     raise InputError(f"seed: fixed by the checkpoint {origin}; leave the override out, or train anew")
                 merged[section] = cfg.get(section)
                 if section == "data":  # other data, read the way the network was trained to read
-                    for name in ("modality", "images_per_step", "batch_size", "pool", "seed"):
-                        merged.data[name] = stored.data[name]
+                    for name in _READING:
+                        if name in stored.data:
+                            merged.data[name] = stored.data[name]
                 if section in ("text", "features", "reducer"):
                     merged.data[section] = cfg.get(section)
                 continue
@@ -102,34 +119,51 @@ def _moved(value: Any, old: str, new: str) -> Any:
     return value
 
 
-def build_data(cfg: DictConfig, fitted: dict[str, Any] | None = None, origin: str = "") -> ChoiceData:
+def build_data(cfg: DictConfig, fitted: dict[str, Any] | None = None, origin: str = "") -> Any:
     """The data module; `fitted`, of the checkpoint `origin`, is taken over instead of fitting anew."""
+    problem = {"models.choice.ChoiceTask": "choice", "models.retrieval.RetrievalTask": "retrieval"}
+    wanted = problem.get(str(cfg.model.get("_target_")), "choice")
+    given = "retrieval" if cfg.data._target_ == RETRIEVAL else "choice"
+    if wanted != given:
+        other = "model=im2recipe" if given == "retrieval" else "model=impatient_reader"
+        fit = "ranks recipes and photos" if given == "retrieval" else "asks to choose among answers"
+        raise InputError(f"data={cfg.data.name} {fit}, which model={cfg.model.name} does not; use {other}")
     data = instantiate(cfg.data)
     if fitted is not None:
         data.restore(fitted, origin)
     return data
 
 
-def build_model(cfg: DictConfig, data: ChoiceData, config: dict[str, Any] | None = None) -> Any:
-    """The model of the config: a `ChoiceTask`, or a system that is not trained."""
+def build_model(cfg: DictConfig, data: Any, config: dict[str, Any] | None = None) -> Any:
+    """The model of the config: a `ChoiceTask`, a `RetrievalTask`, or a system that is not trained."""
     settings = {key: value for key, value in cfg.model.items() if key != "name"}
     section = OmegaConf.create(settings)
     if is_trained(cfg):
         # What a network may want to know of the data; one that does not ask for it is not told.
-        facts = {
-            "image_size": data.image_size,
-            "image_reducer": "linear" if data.reduces_in_network and data.image_size else "none",
-            "task": data.tasks[0] if len(data.tasks) == 1 else "all",
-        }
         wanted = inspect.signature(get_object(section.net._target_)).parameters
         with open_dict(section):
-            section.net.update({key: value for key, value in facts.items() if key in wanted})
+            section.net.update({key: value for key, value in data.facts().items() if key in wanted})
+            if cfg.data._target_ == RETRIEVAL:
+                _fit_loss(section.loss, data)
     model = instantiate(section)
     if is_trained(cfg):
         model.seed, model.config = int(cfg.seed), config or {}
         if str(cfg.trainer.precision).startswith("64"):
             model.double()  # before any weights are loaded, which would be rounded to single precision
     return model
+
+
+def _fit_loss(loss: DictConfig, data: Any) -> None:
+    """What a loss needs of the data: classes for the semantic term, strangers for losses of single pairs."""
+    if loss.get("weight") and data.facts()["classes"] < 2:
+        loss.weight = 0.0
+        data.note("these data have no semantic classes: the semantic term of the loss is off")
+    ranking = loss.get("ranking") or loss
+    if str(ranking._target_).endswith("PairwiseCosine") and not data.mismatch:
+        raise InputError(
+            "data.mismatch=0: the pairwise cosine loss would only ever see matching pairs and collapse; set "
+            "data.mismatch=0.8 as published"
+        )
 
 
 def build_loggers(cfg: DictConfig) -> list[Any]:

@@ -16,7 +16,9 @@ from data.encoding import step_text
 from data.errors import InputError
 from data.recipeqa import export_official, read_questions
 from data.records import Question
+from data.retrieval import RetrievalData
 from engine.build import (
+    RETRIEVAL,
     build_data,
     build_loggers,
     build_model,
@@ -26,40 +28,55 @@ from engine.build import (
     with_checkpoint_config,
 )
 from engine.checkpoints import load_checkpoint
+from engine.folds import score_folds
 from engine.launch import command_overrides
 from engine.report import folder_name, make_console, publish, say
+from engine.retrieval import evaluate_retrieval, score_file
 from engine.runfolder import plain, write_json, write_provenance
 from engine.scoring import by_task, network_scores, prediction_rows, test_trainer
 
-DATA_STATE = ChoiceData.__qualname__  # Lightning keeps the data module's state under its class name
-
 
 def evaluate(cfg: DictConfig) -> float | None:
-    """Score a checkpoint or a system that is not trained; returns the accuracy over all questions scored.
+    """Score a checkpoint, a system that is not trained, or embeddings made elsewhere.
+
+    Returns the accuracy over all questions scored, or medR of image_to_recipe.
 
     Raises:
         InputError: wrong data, config or checkpoint.
     """
     console = make_console()
     overrides = command_overrides()
+    if cfg.embeddings or cfg.folds:
+        given = ["ckpt_path", "embeddings", "folds"]
+        if sum(bool(cfg[key]) for key in given) > 1:
+            raise InputError(f"{' and '.join(key for key in given if cfg[key])}: give one of them")
+        return score_file(cfg, console) if cfg.embeddings else score_folds(cfg, console)
     checkpoint = None
     if cfg.ckpt_path:
         checkpoint = load_checkpoint(cfg.ckpt_path)
         cfg = with_checkpoint_config(cfg, checkpoint, overrides, training=False)
     elif is_trained(cfg):
         raise InputError(
-            f"model={cfg.model.name} must be trained: give ckpt_path=runs/.../checkpoints/best.ckpt, or choose "
-            "model=hasty_student, which needs no training"
+            f"model={cfg.model.name} must be trained: give ckpt_path=runs/.../checkpoints/best.ckpt"
+            + ("" if cfg.data._target_ == RETRIEVAL else ", or choose model=hasty_student, which needs no training")
         )
     if cfg.split not in ("val", "test"):
         raise InputError(f"split={cfg.split}: choose val or test")
     seed_all(cfg)
     origin = str(cfg.ckpt_path)
-    if checkpoint is not None and DATA_STATE not in checkpoint:
+    kind = RetrievalData if cfg.data._target_ == RETRIEVAL else ChoiceData
+    if checkpoint is not None and kind.__qualname__ not in checkpoint:  # Lightning's name for the data module's state
         raise InputError(
             f"{origin}: carries no vocabulary, so it cannot score by itself; use best.ckpt or last.ckpt of a run"
         )
-    data = build_data(cfg, checkpoint[DATA_STATE] if checkpoint is not None else None, origin)
+    data = build_data(cfg, checkpoint[kind.__qualname__] if checkpoint is not None else None, origin)
+    foreign = ("question", "export") if kind is RetrievalData else ("query", "gallery")
+    for key in foreign:
+        if cfg[key]:
+            raise InputError(f"{key}={cfg[key]}: is nothing for data={cfg.data.name}; leave it out")
+    if kind is RetrievalData:
+        assert checkpoint is not None
+        return evaluate_retrieval(cfg, data, checkpoint, overrides, console)
     if cfg.question:
         return _ask(cfg, data, checkpoint, origin, console)
     data.prepare([cfg.split])

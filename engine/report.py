@@ -201,7 +201,7 @@ def _markdown_table(title: str, rows: list[Row]) -> list[str]:
 
 
 def plot_history(folder: Path) -> str | None:
-    """Draw `curves.png` from `history.jsonl`: losses on the left, accuracies on the right. Returns its name."""
+    """Draw `curves.png` from `history.jsonl`: losses left, accuracies or ranks right. Returns its name."""
     path = folder / "history.jsonl"
     if not path.is_file():
         return None
@@ -210,7 +210,7 @@ def plot_history(folder: Path) -> str | None:
 
     matplotlib.use("Agg")
     from matplotlib import pyplot as plt
-    from matplotlib.ticker import MaxNLocator, PercentFormatter
+    from matplotlib.ticker import MaxNLocator
 
     figure, (left, right) = plt.subplots(1, 2, figsize=(10, 3.8), layout="constrained")
     epochs = [row["epoch"] + 1 for row in rows]
@@ -218,27 +218,12 @@ def plot_history(folder: Path) -> str | None:
     for key, label, colour in (("train/loss", "training", "#1b6ca8"), ("val/loss", "validation", "#e07b39")):
         if all(key in row for row in rows):
             left.plot(epochs, [row[key] for row in rows], marker=marker, markersize=3, label=label, color=colour)
-    left.set(xlabel="epoch", ylabel="loss", title="ranking loss")
+    left.set(xlabel="epoch", ylabel="loss", title="loss")
     left.legend(frameon=False)
-    keys = sorted({key for row in rows for key in row if key.endswith("accuracy")})
-    for key in keys:
-        name = key.removeprefix("val/").removesuffix("/accuracy").replace("accuracy", "validation")
-        right.plot(epochs, [row.get(key, float("nan")) for row in rows], marker=marker, markersize=3, label=name)
-    right.axhline(CHANCE, color="0.5", linestyle="--", linewidth=1, label="chance")
-    values = [row["val/accuracy"] for row in rows]
-    best = int(np.argmax(values))
-    right.annotate(
-        f"best {values[best]:.1%}",
-        (epochs[best], values[best]),
-        textcoords="offset points",
-        xytext=(0, 7),
-        ha="center",
-        fontsize=8,
-    )
-    right.set(xlabel="epoch", ylabel="accuracy", title="accuracy on validation")
-    right.yaxis.set_major_formatter(PercentFormatter(1))
-    right.margins(y=0.2)
-    right.legend(frameon=False)
+    if any("val/accuracy" in row for row in rows):
+        _draw_accuracies(right, epochs, rows, marker)
+    else:
+        _draw_ranks(right, epochs, rows, marker)
     for axis in (left, right):
         axis.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
         axis.set_xlim(0.5, max(epochs) + 0.5)
@@ -248,6 +233,45 @@ def plot_history(folder: Path) -> str | None:
         figure.savefig(partial, dpi=150, format="png")
     plt.close(figure)
     return "curves.png"
+
+
+def _draw_accuracies(axis: Any, epochs: list[int], rows: list[Row], marker: str | None) -> None:
+    from matplotlib.ticker import PercentFormatter
+
+    keys = sorted({key for row in rows for key in row if key.endswith("accuracy")})
+    for key in keys:
+        name = key.removeprefix("val/").removesuffix("/accuracy").replace("accuracy", "validation")
+        axis.plot(epochs, [row.get(key, float("nan")) for row in rows], marker=marker, markersize=3, label=name)
+    axis.axhline(CHANCE, color="0.5", linestyle="--", linewidth=1, label="chance")
+    values = [row["val/accuracy"] for row in rows]
+    best = int(np.argmax(values))
+    _point_at(axis, epochs[best], values[best], f"best {values[best]:.1%}")
+    axis.set(xlabel="epoch", ylabel="accuracy", title="accuracy on validation")
+    axis.yaxis.set_major_formatter(PercentFormatter(1))
+    axis.margins(y=0.2)
+    axis.legend(frameon=False)
+
+
+def _draw_ranks(axis: Any, epochs: list[int], rows: list[Row], marker: str | None) -> None:
+    """Median ranks of both directions, lower is better."""
+    from matplotlib.ticker import ScalarFormatter
+
+    for direction, colour in (("image_to_recipe", "#1b6ca8"), ("recipe_to_image", "#e07b39")):
+        values = [row.get(f"val/{direction}/medR", float("nan")) for row in rows]
+        label = direction.replace("_", " ")
+        axis.plot(epochs, values, marker=marker, markersize=3, label=label, color=colour)
+    best = int(np.argmin([row["val/selection"] for row in rows]))
+    value = rows[best]["val/image_to_recipe/medR"]
+    _point_at(axis, epochs[best], value, f"best {value:g}")
+    axis.set(xlabel="epoch", ylabel="median rank", title="median rank on validation", yscale="log")
+    axis.yaxis.set_major_formatter(ScalarFormatter())
+    axis.yaxis.set_minor_formatter(ScalarFormatter())
+    axis.margins(y=0.2)
+    axis.legend(frameon=False)
+
+
+def _point_at(axis: Any, x: float, y: float, text: str) -> None:
+    axis.annotate(text, (x, y), textcoords="offset points", xytext=(0, 7), ha="center", fontsize=8)
 
 
 def folder_name(folder: Path) -> str:

@@ -6,12 +6,12 @@ from typing import Any
 import pytorch_lightning as pl
 import torch
 from hydra.utils import instantiate
-from omegaconf import DictConfig
+from omegaconf import DictConfig, open_dict
 from pytorch_lightning.callbacks import ModelCheckpoint, ProgressBar
 from rich.console import Console
 
-from data.choice import ChoiceData
 from data.errors import InputError
+from data.retrieval import RetrievalData
 from engine.build import (
     build_data,
     build_loggers,
@@ -25,12 +25,13 @@ from engine.callbacks import Stopped
 from engine.checkpoints import AtomicCheckpointIO, load_checkpoint
 from engine.launch import command_overrides
 from engine.report import folder_name, make_console, publish, say
+from engine.retrieval import publish_split
 from engine.runfolder import plain, write_provenance
 from engine.scoring import network_scores, test_trainer
 
 
 def train(cfg: DictConfig) -> float | None:
-    """Fit a model, test its best checkpoint; returns the best validation accuracy.
+    """Fit a model, test its best checkpoint; returns the best value that the checkpoint was chosen by.
 
     Raises:
         InputError: wrong data, config or checkpoint, a loss that is not finite, a disk that is full.
@@ -56,16 +57,23 @@ def train(cfg: DictConfig) -> float | None:
     say(console, f"run folder {folder_name(folder)}")
     data = build_data(cfg)
     data.prepare()
+    with open_dict(cfg):  # `auto` is settled here: a checkpoint must be read the same way on every machine
+        if isinstance(data, RetrievalData):
+            cfg.data.image_input = data.image_input
     config = plain(cfg)
     if checkpoint is not None:
-        missing = [key for key in (ChoiceData.__qualname__, "loops", "optimizer_states") if key not in checkpoint]
+        state = type(data).__qualname__  # Lightning keeps the data module's state under its class name
+        missing = [key for key in (state, "loops", "optimizer_states") if key not in checkpoint]
         if missing:
             raise InputError(
                 f"{cfg.ckpt_path}: holds no {missing[0]}, so nothing can be resumed; use the run's last.ckpt"
             )
-        data.load_state_dict(checkpoint[ChoiceData.__qualname__])
+        data.load_state_dict(checkpoint[state])
     write_provenance(folder, config, overrides, data.provenance())
     model = build_model(cfg, data, config)
+    if checkpoint is None and isinstance(data, RetrievalData):
+        assert data.vocabulary is not None
+        model.net.load_word_table(torch.from_numpy(data.vocabulary.table()))
     say(console, f"{cfg.model.name}: {sum(p.numel() for p in model.parameters()):,} parameters; {data.summary()}")
 
     loggers = build_loggers(cfg)
@@ -116,10 +124,12 @@ def _fit_and_test(
             "trainer.limit_train_batches"
         )
     load_weights(model, load_checkpoint(best), str(best))
-    scores = network_scores(test_trainer(cfg), model, data, "test")
-    say(
-        console,
-        f"tested {folder_name(best)}" + (f" (validation accuracy {best_score:.4f})" if best_score is not None else ""),
-    )
-    publish(cfg, folder, data, "test", scores, loggers, console, trainer.global_step)
+    chosen = "" if best_score is None or keeper is None else f" ({keeper.monitor} {best_score:.4f})"
+    if isinstance(data, RetrievalData):
+        say(console, f"testing {folder_name(best)}{chosen}")
+        publish_split(cfg, folder, data, model, "test", best, loggers, console, trainer.global_step)
+    else:
+        scores = network_scores(test_trainer(cfg), model, data, "test")
+        say(console, f"tested {folder_name(best)}{chosen}")
+        publish(cfg, folder, data, "test", scores, loggers, console, trainer.global_step)
     return float(best_score) if isinstance(best_score, torch.Tensor) else None
