@@ -340,7 +340,8 @@ def fit(
     """Learn word vectors from lists of words; the same bits each time, since one thread does the work.
 
     The corpus is read once and spooled to a temporary file (in `folder`, or where the system has such files), so it
-    is never whole in memory. InputError where no word occurs `min_count` times.
+    is never whole in memory. InputError where fewer than two words occur
+    `min_count` times.
     """
     s = settings or Word2VecSettings()
     with tempfile.TemporaryFile(dir=folder) as file, tqdm(desc="word2vec", unit=" recipes", smoothing=0.1) as bar:
@@ -354,10 +355,11 @@ def fit(
         if count:
             with contextlib.suppress(RuntimeError):  # gensim's word for an empty vocabulary
                 model.build_vocab(spool)
-        if not len(model.wv):
+        # Of one word gensim makes no tree; its worker thread would die and this one wait for ever.
+        if len(model.wv) < 2:
             raise InputError(
-                f"word2vec: no word occurs {s.min_count} times in the {count} training recipes that have a text; "
-                "give more recipes or lower text.min_count"
+                f"word2vec: {'one' if len(model.wv) else 'no'} word occurs {s.min_count} times in the {count} training "
+                "recipes that have a text; give more recipes or lower text.min_count"
             )
         model.train(spool, total_examples=count, total_words=model.corpus_total_words, epochs=s.epochs)
     return Vocabulary(model.wv.index_to_key, model.wv.vectors, s.rules)
@@ -412,10 +414,11 @@ class _Spool:
     def add(self, words: Sequence[str]) -> bool:
         """Write a list; False where it is empty."""
         words = [word for word in words if word != END]
-        if any(not word or any(map(str.isspace, word)) for word in words):
-            bad = next(word for word in words if not word or any(map(str.isspace, word)))
+        text = " ".join(words)
+        if text.split() != words:
+            bad = next(word for word in words if word.split() != [word])
             raise InputError(f"word2vec: {bad!r} is no word (empty or with white space); cut the text into words first")
-        self.file.write(" ".join(words).encode("utf-8", "surrogatepass") + b"\n" if words else b"")
+        self.file.write(text.encode("utf-8", "surrogatepass") + b"\n" if words else b"")
         self.bar.update()
         return bool(words)
 
