@@ -37,9 +37,9 @@ warnings.filterwarnings("ignore", category=Image.DecompressionBombWarning)
 def decode(path: Path, decoder: str = "torchvision", max_pixels: int = MAX_PIXELS) -> torch.Tensor:
     """One picture as uint8 (3, H, W) RGB, turned upright by its EXIF orientation.
 
-    `decoder` is `torchvision`, or `pil` for the slower reference path; formats that torchvision does not turn into RGB
-    by itself (CMYK, palettes, 16 bit, WebP, GIF) always take the reference path. InputError where the file is absent,
-    truncated, no picture, or its header states more than `max_pixels` pixels (checked before anything is decoded).
+    `decoder` is `torchvision`, or `pil` for the slower reference path; what is no plain JPEG (CMYK, PNG, WebP, GIF)
+    always takes the reference path. InputError where the file is absent, truncated, no picture, or its header states
+    more than `max_pixels` pixels (checked before anything is decoded).
     """
     if decoder not in ("torchvision", "pil"):
         raise InputError(f"features.decoder={decoder}: is unknown; use torchvision or pil")
@@ -73,7 +73,7 @@ def read_header(data: bytes, path: Path, max_pixels: int = MAX_PIXELS) -> bool:
         raise InputError(f"{path}: {what} ({', '.join(FORMATS)}); replace or remove the file") from error
     if width * height > max_pixels:
         raise _too_large(path, max_pixels)
-    return (kind == "JPEG" and mode in ("RGB", "L")) or (kind == "PNG" and mode in ("RGB", "L"))
+    return kind == "JPEG" and mode in ("RGB", "L")  # of a damaged PNG torchvision 0.29 ends the process (SIGSEGV)
 
 
 def _too_large(path: Path, max_pixels: int) -> InputError:
