@@ -454,7 +454,7 @@ def plot_ranks(folder: Path, result: Result, system: str) -> str:
             k = np.unique(np.round(np.geomspace(1, size, 200)).astype(int)) if size > 1 else np.array([1])
             ordered = np.sort(result["ranks"][name][direction].ravel())
             recall = np.searchsorted(ordered, k, side="right") / len(ordered)
-            marker = "o" if len(k) < 30 else None
+            marker = "o" if len(k) == 1 else None
             axis.plot(k, recall, color=colour, marker=marker, markersize=3, label=_pool_title(name, pool))
             axis.plot(k, k / size, color=colour, linestyle="--", linewidth=1, alpha=0.6)
         axis.set(xscale="log", xlabel="K", title=_ARROWS[direction], ylim=(0, 1.02))

@@ -47,7 +47,7 @@ def ranks(
     image: Matrix,
     recipe: Matrix,
     ties: str = "mid",
-    chunk: int = 512,
+    chunk: int | None = None,
     tick: Callable[[int], Any] | None = None,
 ) -> Ranks:
     """Rank every query's partner in both directions from one matrix product.
@@ -63,7 +63,8 @@ def ranks(
         recipe: (N, D).
         ties: `mid` counts half of the equal candidates (the expected rank under an even draw), `pessimistic` all,
             `optimistic` none (a collapsed model then has medR 1; only to reproduce others).
-        chunk: rows of one block; memory beside the embeddings is about 6 * chunk * N bytes.
+        chunk: rows of one block, None for up to 512 and blocks of 64 MiB; memory beside the embeddings is about three
+            blocks of chunk * N float32.
         tick: called with the number of queries done after each block.
 
     Raises:
@@ -73,6 +74,8 @@ def ranks(
         raise ValueError(f"ties={ties}: choose from {', '.join(TIES)}")
     if image.ndim != 2 or image.shape != recipe.shape or 0 in image.shape:
         raise ValueError(f"images {tuple(image.shape)} and recipes {tuple(recipe.shape)}: two equal (N, D) are needed")
+    if chunk is None:
+        chunk = max(64, min(512, (64 << 20) // (4 * len(image))))
     if chunk < 1:
         raise ValueError(f"chunk={chunk}: at least one row")
     if isinstance(image, Tensor) and isinstance(recipe, Tensor) and image.device.type == "cuda":
@@ -105,15 +108,16 @@ def _count_numpy(
     """(2, N) strictly better and (2, N) equal candidates; row 0 image_to_recipe, row 1 recipe_to_image."""
     n, dimension = image.shape
     chunk = min(chunk, n)
-    norms = np.stack([_in_rows(_norm, image), _in_rows(_norm, recipe)])  # (2, N)
+    with np.errstate(over="ignore"):
+        left, right = image.astype(np.float32, copy=False), recipe.astype(np.float32, copy=False)
+        norms = np.stack([np.sqrt(np.einsum("nd,nd->n", m, m)) for m in (left, right)]).astype(np.float64)  # (2, N)
     if not np.isfinite(norms).all() or norms.max() > 1e15:
         raise ValueError("embeddings are not finite, or too large to multiply; normalise them")
-    own = _in_rows(_products, image, recipe)  # (N,) float64
+    own = np.concatenate([_products(image[i : i + 256], recipe[i : i + 256]) for i in range(0, n, 256)])  # (N,) float64
     scale = norms * norms.max(axis=1)[::-1, None]  # (2, N): query's norm times the largest candidate's
     near = (own - _rounding(2.0**-23, dimension) * scale, own + _rounding(2.0**-23, dimension) * scale)
     near = tuple(bound.astype(np.float32) for bound in near)  # (low, high), each (2, N)
     tie = _rounding(2.0**-52, dimension) * scale  # (2, N)
-    left, right = image.astype(np.float32, copy=False), recipe.astype(np.float32, copy=False)
     better, equal = np.zeros((2, n), np.int64), np.zeros((2, n), np.int64)
     product = np.empty((chunk, n), np.float32)
     for start in range(0, n, chunk):
@@ -196,8 +200,8 @@ def _settle(
 ) -> None:
     """Compare single pairs (image i, recipe j) with the query's own score in float64 and add to the counts."""
     query = i if direction == 0 else j
-    for start in range(0, len(i), 4096):
-        part = slice(start, start + 4096)
+    for start in range(0, len(i), 256):
+        part = slice(start, start + 256)
         gap = _products(image[i[part]], recipe[j[part]]) - own[query[part]]
         limit = tie[direction, query[part]]
         np.add.at(better[direction], query[part][gap > limit], 1)
@@ -205,20 +209,8 @@ def _settle(
 
 
 def _products(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """(n,) inner products of paired rows in float64."""
+    """(n,) inner products of paired rows in float64; a few hundred rows at a time stay in the cache."""
     return np.einsum("nd,nd->n", a.astype(np.float64), b.astype(np.float64))
-
-
-def _norm(a: np.ndarray) -> np.ndarray:
-    return np.sqrt(_products(a, a))
-
-
-def _in_rows(function: Callable[..., np.ndarray], *matrices: np.ndarray) -> np.ndarray:
-    """The row-wise function over slices, so that no float64 copy of a whole matrix is made."""
-    with np.errstate(over="ignore", invalid="ignore"):
-        return np.concatenate(
-            [function(*(m[start : start + 1024] for m in matrices)) for start in range(0, len(matrices[0]), 1024)]
-        )
 
 
 def _count_torch(
@@ -526,8 +518,8 @@ def _unit(
     """Rows in the given order, unit length, float32; notes how many were not of unit length before."""
     unit = np.empty(matrix.shape, np.float32)
     off, worst = 0, 1.0
-    for start in range(0, len(order), 1024):
-        rows = matrix[order[start : start + 1024]].astype(np.float64)
+    for start in range(0, len(order), 256):
+        rows = matrix[order[start : start + 256]].astype(np.float64)
         bad = np.flatnonzero(~np.isfinite(rows).all(axis=1))
         if len(bad):
             raise InputError(
@@ -542,7 +534,7 @@ def _unit(
                 "the pair out or repair what made it"
             )
         rows /= largest
-        norm = _norm(rows)[:, None]
+        norm = np.sqrt(_products(rows, rows))[:, None]
         unit[start : start + len(rows)] = rows / norm
         length = (norm * largest)[:, 0]
         differs = np.abs(length - 1) > 0.01  # float16 and bfloat16 keep lengths that well

@@ -16,7 +16,6 @@ from engine.embeddings import write_embeddings
 from engine.retrieval_report import publish_retrieval, published_retrieval_rows, score_embeddings
 from models.ranks import DIRECTIONS, draw_digest, inconsistencies, official_draws, retrieval_scores
 
-
 PICTURES = ("test_files_and_trackers_hold_the_scores", "test_one_pool_and_the_smallest_sets")
 
 
