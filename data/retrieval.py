@@ -193,7 +193,7 @@ class RetrievalData(pl.LightningDataModule):
         if self.sentences == "precomputed" and not hasattr(self.source, "precomputed"):
             raise InputError(f"data.sentences=precomputed: data={self.name} has no sentence vectors; use words")
         if self.vocabulary is None:
-            self._fit_words()
+            self.fit_words()
         assert self.vocabulary is not None
         rows = {split: self.rows(split) for split in splits}
         shown = {
@@ -224,7 +224,8 @@ class RetrievalData(pl.LightningDataModule):
                 seed=self.seed,
             )
 
-    def _fit_words(self) -> None:
+    def fit_words(self) -> None:
+        """The vocabulary: the released one where it is chosen, else made of the training recipes, once."""
         released = getattr(self.source, "vocabulary", None)
         self.vocabulary = released(self.root) if released is not None else None
         if self.vocabulary is None:

@@ -8,9 +8,14 @@ from rich.console import Console
 
 from data.choice import training_texts
 from data.errors import InputError
+from data.recipe1m import find_lists
+from data.retrieval import RetrievalData
 from data.text import neighbour_table
-from engine.build import build_data
+from data.vocabulary import ingredient_elements
+from engine.build import RETRIEVAL, build_data
 from engine.report import make_console, say
+
+WORDS_AT_ONCE = 50_000  # recipes whose word vectors are made within minutes
 
 
 def prepare(cfg: DictConfig) -> None:
@@ -24,8 +29,11 @@ def prepare(cfg: DictConfig) -> None:
 def _everything(cfg: DictConfig, console: Console) -> None:
     data = build_data(cfg)
     data.prepare()
-    for split, path in data.files().items():
-        say(console, f"{split}: {path}")
+    if isinstance(data, RetrievalData):
+        say(console, f"recipes: {data.open().folder}")
+    else:
+        for split, path in data.files().items():
+            say(console, f"{split}: {path}")
     say(console, data.summary())
     for note in data.notes:
         say(console, f"note: {note}")
@@ -53,12 +61,50 @@ def _check(cfg: DictConfig, console: Console) -> None:
     from data.build.check import check_recipeqa, render
 
     data = build_data(cfg)
+    if isinstance(data, RetrievalData):
+        return _check_retrieval(data, console)
     images: Any = cfg.data.images or cfg.data.root
     report = check_recipeqa(data.files(), Path(images) if images else None)
     render(report, console)
 
 
+def _check_retrieval(data: RetrievalData, console: Console) -> None:
+    from data.build.check_recipes import check_recipes, render
+    from data.build.released import Recipe1M
+
+    source = data.source
+    if not isinstance(source, Recipe1M):
+        raise InputError(f"task=check: nothing to check for data={data.name}, its recipes are installed; use recipe1m")
+    if data.root is None:
+        source.table(None, data.cache)  # says what is needed
+    vocabulary = source.vocabulary(data.root)
+    if vocabulary is None:
+        try:
+            table = data.open()
+            if len(table) <= WORDS_AT_ONCE:
+                data.fit_words()
+                vocabulary = data.vocabulary
+            else:
+                say(console, "coverage by made word vectors is left out of so many recipes; prepare.py makes them")
+        except InputError:
+            vocabulary = None  # the report says what is wrong with the files
+    rules = data.text_settings.rules
+    report = check_recipes(
+        str(data.root),
+        data.cache,
+        plus=source.plus,
+        ingredients=source.filters.ingredients,
+        filters=source.filters,
+        lists=find_lists(data.lists) if data.lists else None,
+        vocabulary=vocabulary,
+        elements=lambda recipe: ingredient_elements(recipe, rules),
+    )
+    render(report, console)
+
+
 def _neighbours(cfg: DictConfig, console: Console) -> None:
+    if cfg.data._target_ == RETRIEVAL:
+        raise InputError(f"task=neighbours: looks into Doc2Vec, which data={cfg.data.name} does not use")
     data = build_data(cfg)
     data.prepare(["train"])
     assert data.encoder is not None

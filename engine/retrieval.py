@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -19,9 +20,10 @@ from data.recipes import open_table, write_table
 from data.records import Recipe
 from data.retrieval import RetrievalData
 from data.store import digest_of, file_digest
+from data.text import ingredient_name
 from engine.build import build_loggers, build_model, load_weights
 from engine.embeddings import read_embeddings, write_embeddings
-from engine.gallery import Gallery
+from engine.gallery import Gallery, rank_query
 from engine.report import folder_name, plot_history, say
 from engine.retrieval_report import publish_retrieval, score_embeddings
 from engine.runfolder import plain, write_provenance
@@ -140,8 +142,6 @@ def _query(cfg: DictConfig, data: RetrievalData, model: RetrievalTask, folder: P
     side = image if is_recipe else recipe
     if side.shape[1] != len(vector):
         raise InputError(f"gallery={cfg.gallery}: its vectors have {side.shape[1]} numbers, the query {len(vector)}")
-    from engine.gallery import rank_query  # pyright: ignore[reportAttributeAccessIssue]
-
     rank_query(
         folder,
         vector,
@@ -152,6 +152,7 @@ def _query(cfg: DictConfig, data: RetrievalData, model: RetrievalTask, folder: P
         query_recipe=asked,
         k=k,
         console=console,
+        rendered=bool(data.source.rendered),
     )
 
 
@@ -234,7 +235,7 @@ def write_sheet(
         photo=lambda position: pairs.resolve(record(position).images[0]),
         k=k,
         title=f"{data.name}, {split}",
-        rendered=bool(getattr(data.source, "rendered", False)),
+        rendered=bool(data.source.rendered),
     )
     return paths
 
@@ -270,6 +271,9 @@ def embed_photo(model: RetrievalTask, data: RetrievalData, path: Path) -> np.nda
 def embed_recipe(model: RetrievalTask, data: RetrievalData, path: Path) -> tuple[np.ndarray, Recipe]:
     """(D,) embedding of a recipe in a JSON file: title, ingredients, instructions (lists of lines)."""
     recipe = read_recipe(path)
+    found = [" ".join(ingredient_name(line)) for line in recipe.ingredients]  # nobody has tagged its lines
+    names = tuple(name or line for name, line in zip(found, recipe.ingredients, strict=True))
+    recipe = replace(recipe, detected=names, valid=tuple(map(bool, found)))
     assert data.vocabulary is not None
     if data.sentences != "words":
         raise InputError("query: this model reads precomputed sentence vectors, which a new recipe does not have")
