@@ -113,7 +113,8 @@ def _count_numpy(
         norms = np.stack([np.sqrt(np.einsum("nd,nd->n", m, m)) for m in (left, right)]).astype(np.float64)  # (2, N)
     if not np.isfinite(norms).all() or norms.max() > 1e15:
         raise ValueError("embeddings are not finite, or too large to multiply; normalise them")
-    own = np.concatenate([_products(image[i : i + 256], recipe[i : i + 256]) for i in range(0, n, 256)])  # (N,) float64
+    own = np.einsum("nd,nd->n", left, right)  # (N,) float32: good enough to tell which scores are near it
+    exact = None  # (N,) float64, where it is needed
     scale = norms * norms.max(axis=1)[::-1, None]  # (2, N): query's norm times the largest candidate's
     near = (own - _rounding(2.0**-23, dimension) * scale, own + _rounding(2.0**-23, dimension) * scale)
     near = tuple(bound.astype(np.float32) for bound in near)  # (low, high), each (2, N)
@@ -132,6 +133,9 @@ def _count_numpy(
             # So many that products in float64 are cheaper than single pairs: a model that is nearly collapsed.
             better[0, rows] -= above[0]
             better[1] -= above[1]
+            if exact is None:
+                parts = (slice(i, i + 256) for i in range(0, n, 256))
+                exact = np.concatenate([_products(image[part], recipe[part]) for part in parts])
             for panel in range(0, n, 4096):
                 wide = (
                     image[rows[0] : rows[-1] + 1].astype(np.float64) @ recipe[panel : panel + 4096].astype(np.float64).T
@@ -139,7 +143,7 @@ def _count_numpy(
                 inside = rows[(rows >= panel) & (rows < panel + 4096)]
                 wide[inside - start, inside - panel] = -np.inf
                 columns = np.arange(panel, panel + wide.shape[1])
-                above, within = _tally(wide, rows, (own - tie, own + tie), columns)
+                above, within = _tally(wide, rows, (exact - tie, exact + tie), columns)
                 better[0, rows] += above[0]
                 better[1, columns] += above[1]
                 equal[0, rows] += within[0]
@@ -148,11 +152,11 @@ def _count_numpy(
             at = np.flatnonzero(within[0])
             part = scores[at]
             i, j = np.nonzero((part >= near[0][0, rows[at], None]) & (part <= near[1][0, rows[at], None]))
-            _settle(0, rows[at[i]], j, image, recipe, own, tie, better, equal)
+            _settle(0, rows[at[i]], j, image, recipe, tie, better, equal)
             at = np.flatnonzero(within[1])
             part = scores[:, at]
             i, j = np.nonzero((part >= near[0][1, at]) & (part <= near[1][1, at]))
-            _settle(1, rows[i], at[j], image, recipe, own, tie, better, equal)
+            _settle(1, rows[i], at[j], image, recipe, tie, better, equal)
         if tick is not None:
             tick(len(rows))
     return better, equal
@@ -164,25 +168,24 @@ def _tally(
     """Scores above the upper and between the two bounds, counted along rows and along columns.
 
     `bounds` (low, high) are (2, N): row 0 holds those of the rows' queries, row 1 those of the columns'. Works on few
-    rows at a time, which stay in the cache; sums of up to 255 flags fit into a byte.
+    rows at a time, which stay in the cache. Flags are added up as bytes, eight to a word, and up to 255 of them cannot
+    overflow.
     """
     columns = np.arange(scores.shape[1]) if columns is None else columns
     low, high = bounds[0][1, columns], bounds[1][1, columns]
-    counts = np.zeros((2, len(rows)), np.int64), np.zeros((2, len(columns)), np.int64)  # above, at least
-    flags = np.empty((64, scores.shape[1]), bool)
+    along_rows, along_columns = np.zeros((2, len(rows)), np.int64), np.zeros((2, len(columns)), np.int64)
+    words = -(-len(columns) // (8 * 255))  # groups of 255 words in a row
+    flags = np.zeros((32, words * 8 * 255), bool)  # False beyond the last column
     for start in range(0, len(rows), len(flags)):
         part = scores[start : start + len(flags)]
         inside = slice(start, start + len(part))
-        mask = flags[: len(part)]
-        np.greater(part, bounds[1][0, rows[inside], None], out=mask)
-        counts[0][0, inside] = [np.count_nonzero(row) for row in mask]
-        np.greater_equal(part, bounds[0][0, rows[inside], None], out=mask)
-        counts[0][1, inside] = [np.count_nonzero(row) for row in mask]
-        np.greater(part, high, out=mask)
-        counts[1][0] += np.add.reduce(mask.view(np.uint8), axis=0, dtype=np.uint8)
-        np.greater_equal(part, low, out=mask)
-        counts[1][1] += np.add.reduce(mask.view(np.uint8), axis=0, dtype=np.uint8)
-    along_rows, along_columns = counts
+        mask, whole = flags[: len(part), : len(columns)], flags[: len(part)]
+        for which, compare, bound in ((0, np.greater, bounds[1]), (1, np.greater_equal, bounds[0])):
+            compare(part, bound[0, rows[inside], None], out=mask)
+            bytewise = np.add.reduce(whole.view(np.uint64).reshape(len(part), words, 255), axis=2)
+            along_rows[which, inside] = bytewise.view(np.uint8).sum(axis=1, dtype=np.int64)
+            compare(part, (high, low)[which], out=mask)
+            along_columns[which] += np.add.reduce(mask.view(np.uint8), axis=0, dtype=np.uint8)
     above = along_rows[0], along_columns[0]
     return above, (along_rows[1] - along_rows[0], along_columns[1] - along_columns[0])
 
@@ -193,7 +196,6 @@ def _settle(
     j: np.ndarray,
     image: np.ndarray,
     recipe: np.ndarray,
-    own: np.ndarray,
     tie: np.ndarray,
     better: np.ndarray,
     equal: np.ndarray,
@@ -202,7 +204,8 @@ def _settle(
     query = i if direction == 0 else j
     for start in range(0, len(i), 256):
         part = slice(start, start + 256)
-        gap = _products(image[i[part]], recipe[j[part]]) - own[query[part]]
+        own = _products(image[query[part]], recipe[query[part]])
+        gap = _products(image[i[part]], recipe[j[part]]) - own
         limit = tie[direction, query[part]]
         np.add.at(better[direction], query[part][gap > limit], 1)
         np.add.at(equal[direction], query[part][np.abs(gap) <= limit], 1)
