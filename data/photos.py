@@ -2,11 +2,12 @@
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import torch
 from PIL import Image
-from torchvision.transforms.v2 import functional as transforms
+from torch.nn.functional import interpolate
 
 from data.errors import InputError
 from data.images import decode
@@ -43,11 +44,18 @@ def load_pixels(
         longest = _LONGEST * min(height, width)
         picture = _middle(picture, min(height, longest), min(width, longest))
         height, width = picture.shape[1:]
-    picture = _resized(picture, *_target(height, width, resize), decoder)
-    if not train:
-        return _middle(picture, size, size)
-    top, left, flip = _draw(seed, resize - size)
-    picture = _middle(picture, resize, resize)[:, top : top + size, left : left + size]
+    height, width = _target(height, width, resize)
+    top, left = _middle_of(height, size), _middle_of(width, size)
+    flip = False
+    if train:
+        down, right, flip = _draw(seed, resize - size)
+        top, left = _middle_of(height, resize) + down, _middle_of(width, resize) + right
+    if decoder == "pil":
+        image = Image.fromarray(picture.permute(1, 2, 0).numpy()).resize((width, height), Image.Resampling.BILINEAR)
+        image = image.crop((left, top, left + size, top + size))
+        picture = torch.from_numpy(np.array(image)).permute(2, 0, 1)
+    else:
+        picture = _resized_part(picture, (height, width), (top, left), size)
     return picture.flip(2) if flip else picture
 
 
@@ -78,18 +86,54 @@ def _target(height: int, width: int, resize: int) -> tuple[int, int]:
     return int(resize * height / width), resize
 
 
-def _resized(picture: torch.Tensor, height: int, width: int, decoder: str) -> torch.Tensor:
-    if decoder == "pil":
-        image = Image.fromarray(picture.permute(1, 2, 0).numpy()).resize((width, height), Image.Resampling.BILINEAR)
-        return torch.from_numpy(np.array(image)).permute(2, 0, 1)
-    picture = picture.permute(1, 2, 0).contiguous().permute(2, 0, 1)  # as it is, but for a few formats
-    return transforms.resize(picture, [height, width], antialias=True)
+def _middle_of(length: int, part: int) -> int:
+    """Where the middle `part` of a length begins; half pixels as in torchvision."""
+    return round((length - part) / 2)
 
 
 def _middle(picture: torch.Tensor, height: int, width: int) -> torch.Tensor:
-    """The middle of a picture (3, H, W); half pixels as in torchvision."""
-    top, left = round((picture.shape[1] - height) / 2), round((picture.shape[2] - width) / 2)
+    """The middle of a picture (3, H, W)."""
+    top, left = _middle_of(picture.shape[1], height), _middle_of(picture.shape[2], width)
     return picture[:, top : top + height, left : left + width]
+
+
+def _resized_part(picture: torch.Tensor, whole: tuple[int, int], corner: tuple[int, int], size: int) -> torch.Tensor:
+    """The square of `size` at `corner` of a picture that is resized to `whole`, without resizing the rest.
+
+    Of photos of 4 by 3 that is nearly half of the work.
+    """
+    rows, columns = (_part(*axis, size) for axis in zip(picture.shape[1:], whole, corner, strict=True))
+    picture = picture[None, :, rows.start : rows.end, columns.start : columns.end]
+    # As decoders write it, but for a few formats; torch resizes this memory format several times faster.
+    picture = picture.contiguous(memory_format=torch.channels_last)
+    out = interpolate(picture, (rows.pixels, columns.pixels), mode="bilinear", antialias=True)[0]
+    return out[:, rows.skip : rows.skip + size, columns.skip : columns.skip + size]
+
+
+class _Part(NamedTuple):
+    start: int  # of the source
+    end: int
+    pixels: int  # of the result
+    skip: int  # how many of them come before those asked for
+
+
+def _part(length: int, whole: int, corner: int, size: int) -> _Part:
+    """What of a source of `length` is needed for the pixels corner..corner+size of it resized to `whole`.
+
+    The part begins and ends where a pixel border of the result falls on one of the source, or nearly, so that its
+    pixels are those of the whole; two more pixels on either side keep the filter whole.
+    """
+    step = length / whole
+    first = _border(range(max(corner - 2, 0), max(corner - 40, -1), -1), step, 0)
+    last = _border(range(min(corner + size + 2, whole), min(corner + size + 40, whole) + 1), step, whole)
+    return _Part(round(first * step), round(last * step), last - first, corner - first)
+
+
+def _border(candidates: range, step: float, end: int) -> int:
+    """The first candidate within 1/50 pixel of a border of the source, else the best within 1/10, else the end."""
+    off = [abs(candidate * step - round(candidate * step)) for candidate in candidates]
+    near = next((i for i, value in enumerate(off) if value < 0.02), off.index(min(off)))
+    return candidates[near] if off[near] < 0.1 else end
 
 
 def _draw(seed: int | Sequence[int], free: int) -> tuple[int, int, bool]:

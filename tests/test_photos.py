@@ -207,3 +207,13 @@ def test_real_photos(shared: Path):
         wanted = by_pillow(path)
         assert np.array_equal(load_pixels(path, decoder="pil").permute(1, 2, 0).numpy(), wanted)
         assert np.abs(load_pixels(path).permute(1, 2, 0).numpy().astype(int) - wanted).mean() < 1
+
+
+@pytest.mark.parametrize("width", [255, 256, 257, 259, 300, 341, 383, 384, 512, 700])
+def test_a_part_is_resized_like_the_whole(tmp_path, width):
+    """Only the pixels of the crop are computed; its grid must not move against that of the whole picture."""
+    for height in (255, 300, 512):
+        path = saved(tmp_path / f"{height}.png", smooth(height, width, seed=height))
+        for seed in range(8):
+            one, other = (load_pixels(path, True, seed, decoder=decoder) for decoder in ("torchvision", "pil"))
+            assert (one.int() - other.int()).abs().max() <= 2
