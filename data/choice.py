@@ -79,7 +79,7 @@ class ChoiceData(pl.LightningDataModule):
         seed: of the validation split and of the data order.
         overfit: validate and test on the (few) training questions, to see whether a model can learn at all.
         on_bad_record: `raise`, or `skip` to count and list.
-        max_questions: for debugging: keep the first so many questions of each split.
+        limit: for debugging: keep the first so many questions of each split.
         cache: folder of everything computed.
     """
 
@@ -106,7 +106,7 @@ class ChoiceData(pl.LightningDataModule):
         seed: int = 1234,
         overfit: bool = False,
         on_bad_record: str = "raise",
-        max_questions: int | None = None,
+        limit: int | None = None,
         cache: str = "cache",
     ) -> None:
         super().__init__()
@@ -120,8 +120,8 @@ class ChoiceData(pl.LightningDataModule):
         if images_per_step not in ("all", "first"):
             raise InputError(f"data.images_per_step={images_per_step}: choose all or first")
         least = {"batch_size": (batch_size, 1), "pool": (pool, 1), "num_workers": (num_workers, 0)}
-        if max_questions is not None:
-            least["max_questions"] = (max_questions, 1)
+        if limit is not None:
+            least["limit"] = (limit, 1)
         for key, (value, bound) in least.items():
             if not isinstance(value, int) or value < bound:
                 raise InputError(f"data.{key}={value}: must be a whole number of at least {bound}")
@@ -132,7 +132,7 @@ class ChoiceData(pl.LightningDataModule):
         self.val_fraction, self.seed, self.overfit, self.on_bad_record = val_fraction, seed, overfit, on_bad_record
         self.multimodal, self.images_per_step = modality == "multimodal", images_per_step
         self.batch_size, self.num_workers, self.pool = batch_size, num_workers, pool
-        self.max_questions, self.cache = max_questions, Path(cache)
+        self.limit, self.cache = limit, Path(cache)
 
         self.notes: list[str] = []  # what a reader of the table must know: "tested on validation", shared recipes
         self.questions: dict[str, list[Question]] = {}  # evaluated splits only; training keeps just its arrays
@@ -218,7 +218,7 @@ class ChoiceData(pl.LightningDataModule):
                 f"{self.reports[split].path}: no readable {' or '.join(self.tasks)} question for the {split} split; "
                 "choose another data= or another file"
             )
-        return found[: self.max_questions]
+        return found[: self.limit]
 
     def all_questions(self, split: str) -> list[Question] | None:
         """Questions of all tasks of a split's file, None if this run has no such file."""
@@ -230,7 +230,7 @@ class ChoiceData(pl.LightningDataModule):
     def official_split(self, split: str) -> str | None:
         """Which official split was read whole, if it was one."""
         report = self.reports.get(split)
-        whole = report is not None and self.max_questions is None and not self.overfit
+        whole = report is not None and self.limit is None and not self.overfit
         return report.official_split if report is not None and whole else None
 
     def check_official(self, split: str) -> None:
@@ -290,8 +290,8 @@ class ChoiceData(pl.LightningDataModule):
                 self.note(
                     f"{len(shared)} of the test recipes also occur in training: this is no test of unseen recipes"
                 )
-        if self.max_questions is not None:
-            self.note(f"data.max_questions={self.max_questions}: only the first so many questions of each split")
+        if self.limit is not None:
+            self.note(f"data.limit={self.limit}: only the first so many questions of each split")
         self._read.clear()  # 30,000 recipes' texts; only their rows are needed from here on
 
     def text_store(self, texts: Sequence[str]) -> VectorStore:

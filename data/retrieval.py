@@ -1,7 +1,9 @@
 """The LightningDataModule of the *rank N* problem: recipes with photos -> words and pixels -> batches."""
 
+import hashlib
 import logging
 from collections.abc import Callable, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +14,7 @@ from torch.utils.data import DataLoader
 
 from data.errors import InputError
 from data.images import ImageVectors, image_vectors, read_header
-from data.photos import load_pixels
+from data.photos import photo_batch
 from data.recipe_encoding import EncodedRecipes, RecipeEncoding, encode_recipes
 from data.recipes import RecipeTable
 from data.sampler import BucketBatchSampler, ResumableLoader, step_seed
@@ -53,7 +55,7 @@ class RetrievalData(pl.LightningDataModule):
         seed: of folds, order, crops and mismatches.
         overfit: validate and test on the (few) training pairs.
         on_bad_record: `raise`, or `skip` pairs whose photo cannot be read: they are counted and named.
-        max_recipes: for debugging: the first so many pairs of each split.
+        limit: for debugging: the first so many pairs of each split.
         cache: folder of everything computed.
     """
 
@@ -79,7 +81,7 @@ class RetrievalData(pl.LightningDataModule):
         seed: int = 1234,
         overfit: bool = False,
         on_bad_record: str = "raise",
-        max_recipes: int | None = None,
+        limit: int | None = None,
         cache: str = "cache",
     ) -> None:
         super().__init__()
@@ -97,8 +99,8 @@ class RetrievalData(pl.LightningDataModule):
             raise InputError(f"data.val_fraction={val_fraction}: must lie between 0 and 1")
         least = {"batch_size": (batch_size, 1), "pool": (pool, 1), "num_workers": (num_workers, 0), "fold": (fold, 0)}
         least["images_per_recipe"] = (images_per_recipe, 1)
-        if max_recipes is not None:
-            least["max_recipes"] = (max_recipes, 2)
+        if limit is not None:
+            least["limit"] = (limit, 2)
         if folds is not None:
             least["folds"] = (folds, 2)
         for key, (value, bound) in least.items():
@@ -122,7 +124,7 @@ class RetrievalData(pl.LightningDataModule):
         self.mismatch, self.images_per_recipe, self.val_fraction = mismatch, images_per_recipe, val_fraction
         self.folds, self.fold, self.seed, self.overfit = folds, fold, seed, overfit
         self.batch_size, self.num_workers, self.pool = batch_size, num_workers, pool
-        self.on_bad_record, self.max_recipes, self.cache = on_bad_record, max_recipes, Path(cache)
+        self.on_bad_record, self.limit, self.cache = on_bad_record, limit, Path(cache)
 
         self.table: RecipeTable | None = None
         self.vocabulary: Vocabulary | None = None
@@ -161,9 +163,9 @@ class RetrievalData(pl.LightningDataModule):
                 parts["test"] = parts["val"]
                 self.note("no test recipes: tested on the validation recipes, which also chose the checkpoint")
         found = parts["train" if self.overfit else split]
-        if self.max_recipes is not None:
-            self.note(f"data.max_recipes={self.max_recipes}: only the first so many pairs of each split")
-            found = found[: self.max_recipes]
+        if self.limit is not None:
+            self.note(f"data.limit={self.limit}: only the first so many pairs of each split")
+            found = found[: self.limit]
         if len(found) < 2:
             raise InputError(
                 f"data={self.name}: {len(found)} recipes with a photo in the {split} split; ranking needs at least 2"
@@ -264,15 +266,13 @@ class RetrievalData(pl.LightningDataModule):
             bad = [(int(i), f"{shown[i][0]}: absent or damaged") for i in np.flatnonzero(first < 0)]
         else:
             for i, group in enumerate(shown):
-                path = resolve(group[0])
                 try:
+                    path = resolve(group[0])
                     with open(path, "rb") as file:
                         read_header(file.read(65536), path)
                 except (OSError, InputError) as error:
                     if self.on_bad_record == "raise":
-                        raise InputError(
-                            f"{path}: the photo cannot be read ({error}); put it there, or set data.on_bad_record=skip"
-                        ) from None
+                        raise InputError(f"{error}; or leave such pairs out by data.on_bad_record=skip") from None
                     bad.append((i, str(error)))
         if bad:
             self.skipped[split] = [reason for _, reason in bad]
@@ -445,6 +445,7 @@ class RetrievalSplit:
             instructions (B, T), instruction_count (B,), title (B, L), title_count (B,): see `data.recipe_encoding`.
             pixels: (B, 3, 224, 224) uint8, or image: (B, D) float32.
             match: (B,) bool, False where the photo is another recipe's.
+            twins: (B, B) bool, pairs that are no negatives of each other: the same words, or the same photo.
             recipe_class, image_class: (B,) int64, 0 = background.
             index, image_index: (B,) int64, position in the split of the recipe and of the recipe whose photo it is;
                 for reports and masks, no input of a network.
@@ -458,12 +459,16 @@ class RetrievalSplit:
                     other = int(rng.integers(len(self) - 1))
                     shown[i] = other + (other >= position)  # never its own
                 draws[i] = rng.integers(2**63)
+        words = self.text_keys[positions]
         batch = dict(self.text.text_batch(positions))
         if self.precomputed is not None:
             batch = {key: value for key, value in batch.items() if not key.startswith("sentence")}
             batch |= self.precomputed.batch(positions)
-        batch |= self._images(shown, draws)
+        images, photos = self._images(shown, draws)
+        batch |= images
+        twins = (words[:, None] == words) | (photos[:, None] == photos)
         batch |= {
+            "twins": torch.from_numpy(twins),
             "match": torch.from_numpy(shown == positions),
             "recipe_class": torch.from_numpy(self.classes[positions].astype(np.int64)),
             "image_class": torch.from_numpy(self.classes[shown].astype(np.int64)),
@@ -472,19 +477,31 @@ class RetrievalSplit:
         }
         return batch
 
-    def _images(self, shown: np.ndarray, draws: np.ndarray) -> dict[str, torch.Tensor]:
+    @cached_property
+    def text_keys(self) -> np.ndarray:
+        """(N,) uint64 of what is read of each recipe: equal for equal words."""
+        arrays = self.text.arrays
+        words, sentences, steps = arrays["words"], arrays["sentence_offsets"], arrays["instruction_offsets"]
+        names, ends = arrays["ingredients"], arrays["ingredient_offsets"]
+        keys = np.empty(len(self), np.uint64)
+        for i in range(len(self)):
+            digest = hashlib.blake2b(names[ends[i] : ends[i + 1]].tobytes(), digest_size=8)
+            digest.update(b"|" + words[sentences[steps[i]] : sentences[steps[i + 1]]].tobytes())
+            keys[i] = int.from_bytes(digest.digest())
+        return keys
+
+    def _images(self, shown: np.ndarray, draws: np.ndarray) -> tuple[dict[str, torch.Tensor], np.ndarray]:
+        """The input of the image side, and a key of each photo."""
         if self.vectors is not None:
             first = self.image_offsets[shown]
             count = (self.image_offsets[shown + 1] - first).astype(np.uint64)
             rows = self.image_rows[first + (draws % count).astype(np.int64)]
-            return {"image": torch.from_numpy(np.ascontiguousarray(self.vectors.array[rows], np.float32))}
+            return {"image": torch.from_numpy(np.ascontiguousarray(self.vectors.array[rows], np.float32))}, rows
         assert self.names is not None
-        pixels = torch.empty(len(shown), 3, 224, 224, dtype=torch.uint8)
-        for i, (position, draw) in enumerate(zip(shown, draws, strict=True)):
-            group = self.names[int(position)]
-            path = self.resolve(group[int(draw) % len(group)])
-            pixels[i] = load_pixels(path, train=self.training, seed=int(draw))
-        return {"pixels": pixels}
+        groups = [self.names[int(position)] for position in shown]
+        names = [group[int(draw) % len(group)] for group, draw in zip(groups, draws, strict=True)]
+        pixels = photo_batch([self.resolve(name) for name in names], self.training, draws.tolist())
+        return {"pixels": pixels}, np.asarray(names)
 
 
 class _EpochBatches(BucketBatchSampler):

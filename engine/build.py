@@ -20,7 +20,7 @@ _FREE = {
     "data.images",
     "data.ingredients",
     "data.lists",
-    "data.max_recipes",
+    "data.limit",
     "data.num_workers",
     "data.on_bad_record",
     "data.overfit",

@@ -7,14 +7,13 @@ import numpy as np
 from omegaconf import DictConfig, OmegaConf
 from rich.console import Console
 from rich.table import Table
-from scipy.stats import rankdata
 
 from data.errors import InputError
 from engine.embeddings import read_embeddings
 from engine.report import folder_name, say
 from engine.runfolder import write_json
 from models.metrics import wilson_interval
-from models.ranks import DIRECTIONS, KS
+from models.ranks import DIRECTIONS, KS, chance, permutation_p_value, ranks
 
 ROUNDS = 9999
 
@@ -82,35 +81,25 @@ def fold_scores(parts: list[tuple[np.ndarray, np.ndarray]], seed: int, rounds: i
 
     `parts` are image (n, D) and recipe (n, D) of each fold.
     """
+    ranked = [ranks(image, recipe) for image, recipe in parts]
+    sizes = [len(image) for image, _ in parts]
+    image, recipe = (np.concatenate(side) for side in zip(*parts, strict=True))
+    folds = np.repeat(np.arange(len(parts)), sizes)
     found: dict[str, Any] = {}
     for direction in DIRECTIONS:
-        tables = []
-        for image, recipe in parts:
-            scores = image @ recipe.T if direction == "image_to_recipe" else recipe @ image.T
-            tables.append(rankdata(-scores, axis=1))  # of every candidate of every query, ties at the middle
-        own = np.concatenate([np.diag(table) for table in tables])
-        chance = float(np.average([(len(t) + 1) / 2 for t in tables], weights=[len(t) for t in tables]))
-        rng = np.random.default_rng(seed)
-        drawn = np.zeros(rounds)
-        for table in tables:
-            reciprocal, rows = 1 / table, np.arange(len(table))
-            for i in range(rounds):
-                drawn[i] += reciprocal[rows, rng.permutation(len(table))].sum()
-        observed = float((1 / own).sum())
+        own = np.concatenate([getattr(rank, direction) for rank in ranked])
+        guesses = [chance(size) for size in sizes]
+        p = permutation_p_value(image, recipe, rounds=rounds, seed=seed, groups=folds, direction=direction)
         found[direction] = {
             "medR": float(np.median(own)),
-            "chance_medR": chance,
             **{f"R{k}": float((own <= k).mean()) for k in KS},
             **{f"R{k}_interval": list(map(float, wilson_interval(int((own <= k).sum()), len(own)))) for k in KS},
-            **{
-                f"chance_R{k}": float(
-                    np.average([min(1, k / len(t)) for t in tables], weights=[len(t) for t in tables])
-                )
-                for k in KS
+            "MRR": float((1 / own).mean()),
+            "chance": {
+                **{key: float(np.average([g[key] for g in guesses], weights=sizes)) for key in guesses[0]},
+                "MRR": float(np.average([(1 / np.arange(1, n + 1)).mean() for n in sizes], weights=sizes)),
             },
-            "mean_reciprocal_rank": observed / len(own),
-            "chance_mean_reciprocal_rank": float(drawn.mean() / len(own)),
-            "p": float((1 + (drawn >= observed - 1e-9).sum()) / (1 + rounds)),
+            "p": p,
             "n": len(own),
         }
     return found
@@ -133,19 +122,8 @@ def _table(title: str, result: dict[str, Any]) -> Table:
         table.add_column(name, justify="left" if name == "direction" else "right")
     for direction in DIRECTIONS:
         row = result[direction]
-        cells = [f"{row[f'R{k}'] * 100:.1f}" for k in KS]
-        style = "bold green" if row["p"] < 0.05 else ""
-        name = direction.replace("_", " ")
-        table.add_row(
-            name, f"{row['medR']:.1f}", *cells, f"{row['mean_reciprocal_rank']:.3f}", f"{row['p']:.4g}", style=style
-        )
-        chance = [f"{row[f'chance_R{k}'] * 100:.1f}" for k in KS]
-        table.add_row(
-            "  chance",
-            f"{row['chance_medR']:.1f}",
-            *chance,
-            f"{row['chance_mean_reciprocal_rank']:.3f}",
-            "",
-            style="dim",
-        )
+        for name, values, p in ((direction.replace("_", " "), row, f"{row['p']:.4g}"), ("  chance", row["chance"], "")):
+            cells = [f"{values['medR']:.1f}", *(f"{values[f'R{k}'] * 100:.1f}" for k in KS), f"{values['MRR']:.3f}", p]
+            style = "dim" if values is row["chance"] else "bold green" if row["p"] < 0.05 else ""
+            table.add_row(name, *cells, style=style)
     return table

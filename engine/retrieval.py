@@ -26,11 +26,11 @@ from engine.embeddings import read_embeddings, write_embeddings
 from engine.gallery import Gallery, rank_query
 from engine.report import folder_name, plot_history, say
 from engine.retrieval_report import publish_retrieval, score_embeddings
-from engine.runfolder import plain, write_provenance
+from engine.runfolder import plain, write_json, write_provenance
 from engine.scoring import test_trainer
 from engine.sheet import retrieval_sheet
 from models.cca import CCA
-from models.ranks import retrieval_scores
+from models.ranks import DIRECTIONS, multiple_choice, retrieval_scores
 from models.retrieval import RetrievalTask
 
 SIZES = (1000, 10000)  # of the official protocol
@@ -78,13 +78,30 @@ def publish_split(
         console=console,
         step=step,
     )
+    _say_choices(console, multiple_choice(image, recipe, pairs.ids) if len(pairs) >= 10 else None, folder)
     sheets = write_sheet(folder, data, split, image, recipe, int(cfg.seed))
     for logger in loggers:
         _log_image(logger, f"{split}/sheet", sheets[1], step)
     curves = plot_history(folder)
-    shown = [f"embeddings_{split}.npz", *(path.name for path in sheets), curves]
+    shown = [f"embeddings_{split}.npz", "multiple_choice.json", *(path.name for path in sheets), curves]
     say(console, f"wrote {' '.join(name for name in shown if name)} into {folder_name(folder)}")
     return metrics
+
+
+def _say_choices(console: Console, found: dict[str, Any] | None, folder: Path) -> None:
+    """The paper's comparison with people: the partner among ten. A task of its own, never mixed with the ranks."""
+    if found is None:
+        return
+    write_json(folder / "multiple_choice.json", found)
+    parts = []
+    for direction in DIRECTIONS:
+        low, high = found[direction]["interval"]
+        shown = f"{found[direction]['accuracy']:.1%} ({low:.1%} to {high:.1%})"
+        parts.append(f"{direction.replace('_', ' ')} {shown}")
+    say(
+        console,
+        f"one of {found['choices']} (the task people were given): {', '.join(parts)}; chance 10%, n {found['n']}",
+    )
 
 
 def score(cfg: DictConfig, ids: np.ndarray, image: np.ndarray, recipe: np.ndarray) -> dict[str, Any]:
@@ -250,6 +267,7 @@ def _log_image(logger: Any, key: str, path: Path, step: int) -> None:
         from torchvision.io import ImageReadMode, read_image
 
         logger.experiment.add_image(key, read_image(str(path), ImageReadMode.RGB), step)
+        logger.experiment.flush()
     elif isinstance(logger, MLFlowLogger):
         logger.experiment.log_artifact(logger.run_id, str(path))
 
@@ -260,6 +278,8 @@ def _log_image(logger: Any, key: str, path: Path, step: int) -> None:
 def embed_photo(model: RetrievalTask, data: RetrievalData, path: Path) -> np.ndarray:
     """(D,) embedding of one photo."""
     if data.image_input == "features":
+        if not data.features.reads_files:
+            raise InputError("query: the model reads vectors from a file of features, which has none of a new photo")
         batch = {"image": torch.from_numpy(data.features.extract([path]))}
     else:
         batch = {"pixels": load_pixels(path, train=False)[None]}

@@ -19,7 +19,16 @@ def options(group: str) -> list[str]:
 
 
 GROUPS = [path.name for path in sorted(CONF.iterdir()) if path.is_dir() and path.name != "published"]
-CASES = [(group, name) for group in GROUPS for name in options(group) if (group, name) != ("data", "choice")]
+# Groups that stand at a place of a model or belong to some data only, and data sets that are the keys of others.
+PLACES = {"loss": ["data=wikibooks/retrieval", "model=im2recipe"], "filters": ["data=recipe1m", "model=im2recipe"]}
+BASES = [("data", "choice"), ("data", "retrieval")]
+CASES = [(group, name) for group in GROUPS for name in options(group) if (group, name) not in BASES]
+
+
+def chosen(group: str, name: str) -> list[str]:
+    """Overrides that choose a file of a group, with what it goes with."""
+    key = "loss@model.loss.ranking" if group == "loss" else group
+    return [*PLACES.get(group, []), f"{key}={'[' + name + ']' if group == 'logger' else name}"]
 
 
 def _bind(node: object, where: str = "") -> None:
@@ -55,8 +64,7 @@ def test_scripts_compose(script):
 
 @pytest.mark.parametrize(("group", "name"), CASES, ids=[f"{g}={n}" for g, n in CASES])
 def test_every_config_composes_and_its_targets_take_its_keys(group, name):
-    overrides = [f"{group}={'[' + name + ']' if group == 'logger' else name}"]
-    _bind(_plain(composed("train", overrides)))
+    _bind(_plain(composed("train", chosen(group, name))))
 
 
 def test_the_users_settings_are_the_defaults():
@@ -67,6 +75,44 @@ def test_the_users_settings_are_the_defaults():
     assert cfg.callbacks.early_stopping.patience == 10
     assert cfg.model.net.layers == 3 and cfg.data.batch_size == 64 and cfg.seed == 1234
     assert (cfg.model.net.hidden_size, cfg.model.net.attention_size, cfg.model.net.candidate_size) == (256, 256, 100)
+
+
+def test_the_users_settings_are_the_defaults_of_im2recipe():
+    cfg = composed("train", ["data=recipe1m", "model=im2recipe"])
+    assert cfg.model.loss.ranking._target_ == "models.losses.CosineHingeRanking"
+    assert cfg.model.loss.ranking.margin == 1.5 and cfg.model.loss.weight == 0.01
+    assert cfg.model.optimizer._target_ == "torch.optim.Adam" and cfg.model.optimizer.lr == 1e-3
+    assert cfg.callbacks.early_stopping.patience == 10 and cfg.callbacks.early_stopping.monitor == "val/selection"
+    assert cfg.model.net.embedding_size == 1024 and cfg.model.net.ingredient_hidden == 300
+    assert cfg.filters.limit == "truncate" and cfg.data.encoding.max_ingredients == 20
+
+
+def test_the_papers_setting_of_im2recipe():
+    cfg = composed("train", ["experiment=recipe1m/paper"])
+    assert cfg.model.loss.ranking._target_ == "models.losses.PairwiseCosine" and cfg.model.loss.ranking.margin == 0.1
+    assert cfg.data.mismatch == 0.8 and cfg.model.optimizer.lr == 1e-4 and cfg.data.image_input == "pixels"
+    freezing = cfg.callbacks.freezing
+    assert (freezing.first, freezing.first_patience, freezing.patience) == ("image", 1, 3)
+    assert cfg.callbacks.early_stopping.monitor == "val/selection"
+
+
+def test_official_filters_are_those_of_the_code():
+    from dataclasses import asdict
+
+    from data.recipe1m import Filters
+
+    for name, wanted in (("default", Filters()), ("official", Filters.official())):
+        written = OmegaConf.to_container(composed("train", ["data=recipe1m", f"filters={name}"]).filters)
+        assert {key: value for key, value in written.items() if key != "_target_"} == asdict(wanted)
+
+
+def test_retrieval_reads_what_its_data_need_and_the_other_problem_keeps_its_own():
+    assert composed("train", []).text._target_ == "data.text.Doc2VecSettings"
+    assert composed("train", []).callbacks.best.monitor == "val/accuracy"
+    plus = composed("train", ["data=recipe1m_plus"])
+    assert plus.data.source.plus and plus.data.name == "recipe1m_plus"
+    assert composed("train", ["data=wikibooks/retrieval"]).data.image_input == "features"
+    assert composed("train", ["data=recipe1m", "filters.ingredients=raw"]).text.source == "raw"
 
 
 def test_resnet50_is_the_choice_for_photos_and_the_offline_weights_for_drawings():
@@ -90,11 +136,11 @@ def test_every_target_a_checkpoint_may_name_exists():
 def test_targets_of_own_configs_are_allowed_in_checkpoints():
     from engine.trust import targets
 
-    for group in ("model", "data", "features", "reducer", "text", "callbacks", "trainer", "logger"):
+    for group in ("model", "data", "features", "reducer", "text", "callbacks", "trainer", "logger", "loss", "filters"):
         for name in options(group):
-            if (group, name) == ("data", "choice"):
+            if (group, name) in BASES:
                 continue
-            container = _plain(composed("train", [f"{group}={name}"]))
+            container = _plain(composed("train", chosen(group, name)))
             found = {t for key in ("data", "model", "callbacks", "trainer", "logger") for t in targets(container[key])}
             untrained = {t for t in found if t.startswith(("models.sanity", "models.hasty_student"))}
             assert found - untrained <= ALLOWED_TARGETS

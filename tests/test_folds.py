@@ -37,9 +37,9 @@ def test_ranks_are_those_of_a_naive_count_within_each_fold():
                 naive.append(1 + better + equal / 2)
         assert found[direction]["medR"] == np.median(naive)
         assert found[direction]["R1"] == np.mean(np.asarray(naive) <= 1)
-        assert found[direction]["mean_reciprocal_rank"] == pytest.approx(np.mean(1 / np.asarray(naive)))
+        assert found[direction]["MRR"] == pytest.approx(np.mean(1 / np.asarray(naive)))
         assert found[direction]["n"] == 16
-        assert found[direction]["chance_medR"] == pytest.approx((5 * 3 + 8 * 4.5 + 3 * 2) / 16)
+        assert found[direction]["chance"]["medR"] == pytest.approx((5 * 3 + 8 * 4.5 + 3 * 2) / 16)
 
 
 def test_p_is_small_for_pairs_and_even_for_strangers():

@@ -11,13 +11,12 @@ from engine.embeddings import read_embeddings
 from tests.made_up_recipes import write_recipe1m
 from tests.runs import composed, run
 
-# A network and word vectors small enough for tests; EfficientNet-Lite0 without weights stands in for a pretrained one.
+# A network and word vectors small enough for tests; image vectors of small pictures.
 TINY = [
     "data=recipe1m",
     "model=im2recipe",
-    "features.weights=random",
-    "features.resize=32",
-    "features.crop=32",
+    "features.resize=64",
+    "features.crop=64",
     "data.image_input=features",
     "text.min_count=1",
     "text.vector_size=16",
@@ -132,7 +131,7 @@ def test_published_rows_need_the_official_pairs(trained):
     [
         (["loss@model.loss.ranking=pairwise_cosine"], r"data\.mismatch=0\.8"),
         (["data.folds=3", "data.fold=3"], "numbered from 0"),
-        (["data.max_recipes=1"], "max_recipes=1"),
+        (["data.limit=1"], "limit=1"),
         (["data.image_input=drawings"], "choose pixels or features or auto"),
         (["data.sentences=precomputed"], r"data\.source\.lmdb"),
         (["data.lists=nowhere"], "nowhere"),
@@ -184,3 +183,45 @@ def test_resume_equals_no_interruption_with_schedule_and_mismatches(files, tmp_p
     assert whole["callbacks"]["AlternatingFreeze"] == cut["callbacks"]["AlternatingFreeze"]
     assert whole["callbacks"]["AlternatingFreeze"]["changes"] >= 1
     assert (tmp_path / "whole" / "history.jsonl").read_text() == (tmp_path / "cut" / "history.jsonl").read_text()
+
+
+def test_32_pairs_are_learnt_by_heart(files, tmp_path):
+    settings = ["trainer=overfit", *TINY, "data.limit=32", "trainer.max_epochs=60", "sanity=false"]
+    run("train", tmp_path, [*settings, *files, "data.batch_size=32", "model.optimizer.lr=0.01"])
+    metrics = json.loads((tmp_path / "metrics.json").read_text())
+    assert metrics["image_to_recipe/medR"] == metrics["recipe_to_image/medR"] == 1
+
+
+def test_every_loss_trains(files, tmp_path):
+    for loss in ("triplet", "hard_triplet", "info_nce"):
+        overrides = [f"loss@model.loss.ranking={loss}", "trainer.max_epochs=1", "sanity=false", "data.limit=20"]
+        run("train", tmp_path / loss, [*TINY, *files, *overrides])
+
+
+def test_pixels_through_a_whole_resnet(files, tmp_path):
+    overrides = ["data.image_input=pixels", "model.net.weights=random", "trainer.max_epochs=1", "data.limit=4"]
+    run("train", tmp_path, [*TINY, *files, *overrides, "sanity=false", "data.batch_size=4"])
+    assert (tmp_path / "metrics.json").is_file()
+
+
+def test_folds_are_scored_together(files, tmp_path, capsys):
+    for fold in range(3):
+        overrides = ["data.folds=3", f"data.fold={fold}", "trainer.max_epochs=1", "sanity=false"]
+        run("train", tmp_path / "sweep" / str(fold), [*TINY, *files, *overrides])
+    run("evaluate", tmp_path / "all", [f"folds={tmp_path / 'sweep'}"])
+    found = json.loads((tmp_path / "all" / "folds.json").read_text())
+    assert found["image_to_recipe"]["n"] == 48 + 12 + 13  # every pair once
+    assert "permutations within folds" in capsys.readouterr().out
+
+
+def test_trackers_get_numbers_and_the_sheet(trained, files, tmp_path):
+    checkpoint = f"ckpt_path={trained / 'checkpoints' / 'best.ckpt'}"
+    run("evaluate", tmp_path, [checkpoint, *files, "logger=[csv,tensorboard]"])
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    (events,) = (tmp_path / "tensorboard").rglob("events.out.tfevents.*")
+    reader = EventAccumulator(str(events)).Reload()
+    assert any("sheet" in tag for tag in reader.Tags()["images"])
+    assert any("image_to_recipe/medR" in tag for tag in reader.Tags()["scalars"])
+    rows = next((tmp_path / "csv").rglob("metrics.csv")).read_text()
+    assert "image_to_recipe/medR" in rows

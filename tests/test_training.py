@@ -254,7 +254,7 @@ def test_hasty_student_and_rules_need_no_training(tmp_path):
         (["data.val_fraction=2"], "data.val_fraction=2"),
         (["data.batch_size=0"], "data.batch_size=0"),
         (["data.batch_size=2.5"], "data.batch_size=2.5"),
-        (["data.max_questions=-1"], "data.max_questions=-1"),
+        (["data.limit=-1"], "data.limit=-1"),
         (["data.images_per_step=two"], "data.images_per_step=two"),
         (["seed=-1"], "seed=-1"),
         (["model.optimizer.lr=-1"], "model.optimizer"),
