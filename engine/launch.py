@@ -13,9 +13,23 @@ from omegaconf import DictConfig, OmegaConf
 from data.errors import InputError
 
 
-def _run_folder(ckpt_path: str | None, data: str, model: str, kind: str) -> str:
-    """Folder of this run: new for a fresh run; the checkpoint's own when one is resumed or evaluated."""
+def _run_folder(
+    ckpt_path: str | None,
+    data: str,
+    model: str,
+    kind: str,
+    embeddings: str | None = None,
+    folds: str | None = None,
+) -> str:
+    """Folder of this run: new for a fresh run; the checkpoint's own when one is resumed or evaluated.
+
+    Embeddings of others are scored in a folder of their name, the folds of a sweep beside its jobs.
+    """
     time = datetime.now().strftime("%Y-%m-%d_%H-%M-%S-%f")
+    if embeddings:
+        return f"runs/embeddings/{Path(embeddings).stem}/{time}"
+    if folds:
+        return str(Path(folds).absolute() / f"folds_{time}")
     if ckpt_path:
         folder = Path(ckpt_path).absolute().parent
         home = folder.parent if folder.name == "checkpoints" else folder

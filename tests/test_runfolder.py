@@ -52,3 +52,12 @@ def test_provenance_says_where_numbers_come_from(tmp_path):
     found = json.loads((tmp_path / "provenance.json").read_text())
     assert found["packages"]["torch"] and found["hardware"]["cores"] and found["data"] == {"name": "x"}
     assert {"commit", "changed_files"} == found["git"].keys()
+
+
+def test_what_is_scored_without_a_checkpoint_has_a_folder_of_its_name():
+    from engine.launch import _run_folder
+
+    assert _run_folder(None, "a/b", "m", "evaluate", "x/mine.npz").startswith("runs/embeddings/mine/")
+    assert _run_folder(None, "a/b", "m", "evaluate", None, "runs/sweeps/1").rpartition("/")[0].endswith("runs/sweeps/1")
+    assert _run_folder(None, "a/b", "m", "evaluate").startswith("runs/a/b/m/")
+    assert _run_folder("runs/r/checkpoints/best.ckpt", "a/b", "m", "train").endswith("runs/r")
