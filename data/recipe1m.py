@@ -58,8 +58,8 @@ FILES = {
     "layer1.json": "recipe texts, 1.4 GB, in the archive of layers",
     "layer2.json": "picture names of Recipe1M, in the same archive",
     "layer2+.json": "picture names of Recipe1M+, 2.5 GiB",
-    "det_ingrs.json": "detected ingredient names, 361 MB; data.ingredients=raw does without it",
-    "classes1M.pkl": "semantic classes, 26 MB; without it they are made from the titles (data.classes=bigrams)",
+    "det_ingrs.json": "detected ingredient names, 361 MB; filters.ingredients=raw does without it",
+    "classes1M.pkl": "semantic classes, 26 MB; without it they are made from the titles (data.source.classes=bigrams)",
     "remove1M.txt": "ids that occur twice, 446 kB, part of the public im2recipe code",
 }
 HOW_TO_GET = (
@@ -436,7 +436,7 @@ def build_recipe1m(
         ("on_bad_record", on_bad_record, ("raise", "skip")),
     ):
         if value not in known:
-            raise InputError(f"data.{name}={value}: is unknown; use one of {', '.join(known)}")
+            raise InputError(f"{name}={value}: is unknown; use one of {', '.join(known)}")
     files = find_files(Path(root), plus, ingredients)
     if classes == "auto":
         classes = "file" if "classes1M" in files else "bigrams"

@@ -99,6 +99,8 @@ def _check_retrieval(data: RetrievalData, console: Console) -> None:
         vocabulary=vocabulary,
         elements=lambda recipe: ingredient_elements(recipe, rules),
     )
+    if report["error"]:
+        raise InputError(report["error"])
     render(report, console)
 
 

@@ -262,7 +262,7 @@ def _draw_ranks(axis: Any, epochs: list[int], rows: list[Row], marker: str | Non
         axis.plot(epochs, values, marker=marker, markersize=3, label=label, color=colour)
     best = int(np.argmin([row["val/selection"] for row in rows]))
     value = rows[best]["val/image_to_recipe/medR"]
-    _point_at(axis, epochs[best], value, f"best {value:g}")
+    _point_at(axis, epochs[best], value, f"best {value:g}", below=True)
     axis.set(xlabel="epoch", ylabel="median rank", title="median rank on validation", yscale="log")
     axis.yaxis.set_major_formatter(ScalarFormatter())
     axis.yaxis.set_minor_formatter(ScalarFormatter())
@@ -270,8 +270,9 @@ def _draw_ranks(axis: Any, epochs: list[int], rows: list[Row], marker: str | Non
     axis.legend(frameon=False)
 
 
-def _point_at(axis: Any, x: float, y: float, text: str) -> None:
-    axis.annotate(text, (x, y), textcoords="offset points", xytext=(0, 7), ha="center", fontsize=8)
+def _point_at(axis: Any, x: float, y: float, text: str, below: bool = False) -> None:
+    place = dict(textcoords="offset points", xytext=(0, -13 if below else 7), ha="center", fontsize=8)
+    axis.annotate(text, (x, y), **place)
 
 
 def folder_name(folder: Path) -> str:

@@ -40,3 +40,24 @@ def test_wrong_tasks_are_explained(tmp_path):
         run("prepare", tmp_path, [*small_files(tmp_path), "task=download"])
     with pytest.raises(InputError, match="nothing to download"):
         run("prepare", tmp_path, ["task=download"])
+
+
+def test_retrieval_is_prepared_and_checked(tmp_path, capsys):
+    from tests.made_up_recipes import write_recipe1m
+    from tests.test_retrieval_training import TINY
+
+    write_recipe1m(tmp_path, {"train": 10, "val": 4, "test": 5})
+    files = [*TINY, f"data.root={tmp_path}", f"cache={tmp_path / 'cache'}"]
+    run("prepare", tmp_path / "out", files)
+    assert "10 train, 4 val, 5 test pairs of recipe1m" in capsys.readouterr().out
+    victim = sorted((tmp_path / "images" / "test").rglob("*.jpg"))[0]
+    victim.write_bytes(b"no picture")
+    run("prepare", tmp_path / "out", [*files, "task=check"])
+    shown = " ".join(capsys.readouterr().out.split())
+    assert victim.name in shown and "vocabulary" in shown.lower()
+    with pytest.raises(InputError, match="layer1"):
+        run("prepare", tmp_path / "out", [*TINY, f"data.root={tmp_path / 'nowhere'}", "task=check"])
+    with pytest.raises(InputError, match="Doc2Vec"):
+        run("prepare", tmp_path / "out", [*files, "task=neighbours"])
+    with pytest.raises(InputError, match="nothing to check"):
+        run("prepare", tmp_path / "out", ["data=wikibooks/retrieval", "model=im2recipe", "task=check"])
