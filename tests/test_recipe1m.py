@@ -260,7 +260,7 @@ def test_a_record_that_does_not_end_is_not_held(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize(("name", "value"), [("classes", "x"), ("ingredients", "x"), ("on_bad_record", "x")])
 def test_unknown_settings(tmp_path, name, value):
-    with pytest.raises(InputError, match=f"data.{name}=x"):
+    with pytest.raises(InputError, match=f"{name}=x"):
         build_recipe1m(tmp_path, tmp_path, **{name: value})
 
 
