@@ -27,6 +27,7 @@ from data.reducers import one_thread
 from data.store import VectorStore, build_store, file_digest
 
 MAX_PIXELS = 50_000_000
+_REMEDY = "replace the file, or count it as absent by data.on_bad_record=skip"
 FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP")
 # `read_header` refuses a picture of too many pixels itself, with a message that names the file.
 warnings.filterwarnings("ignore", category=Image.DecompressionBombWarning)
@@ -57,8 +58,8 @@ def decode(path: Path, decoder: str = "torchvision", max_pixels: int = MAX_PIXEL
             upright = ImageOps.exif_transpose(picture)
             return torch.from_numpy(np.array(upright.convert("RGB"))).permute(2, 0, 1).contiguous()
     except (RuntimeError, OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
-        reason = str(error).split("\n")[0]
-        raise InputError(f"{path}: the picture is damaged ({reason}); replace or remove the file") from None
+        reason = str(error).split("\n")[0].split(".cpp:")[-1].partition(", ")[2] or str(error).split("\n")[0]
+        raise InputError(f"{path}: the picture is damaged ({reason}); {_REMEDY}") from None
 
 
 def read_header(data: bytes, path: Path, max_pixels: int = MAX_PIXELS) -> bool:
@@ -70,7 +71,7 @@ def read_header(data: bytes, path: Path, max_pixels: int = MAX_PIXELS) -> bool:
         raise _too_large(path, max_pixels) from None
     except (OSError, SyntaxError, ValueError) as error:
         what = "is empty" if not data else "is no picture of a known kind"
-        raise InputError(f"{path}: {what} ({', '.join(FORMATS)}); replace or remove the file") from error
+        raise InputError(f"{path}: {what} ({', '.join(FORMATS)}); {_REMEDY}") from error
     if width * height > max_pixels:
         raise _too_large(path, max_pixels)
     return kind == "JPEG" and mode in ("RGB", "L")  # of a damaged PNG torchvision 0.29 ends the process (SIGSEGV)

@@ -106,6 +106,8 @@ class RetrievalData(pl.LightningDataModule):
         for key, (value, bound) in least.items():
             if not isinstance(value, int) or value < bound:
                 raise InputError(f"data.{key}={value}: must be a whole number of at least {bound}")
+        if batch_size < 2 and not mismatch:
+            raise InputError("data.batch_size=1: losses that rank among the batch need at least 2 pairs")
         if folds is not None and fold >= folds:
             raise InputError(f"data.fold={fold}: there are {folds} folds, numbered from 0")
         self.notes: list[str] = []
@@ -168,7 +170,8 @@ class RetrievalData(pl.LightningDataModule):
             found = found[: self.limit]
         if len(found) < 2:
             raise InputError(
-                f"data={self.name}: {len(found)} recipes with a photo in the {split} split; ranking needs at least 2"
+                f"data={self.name}: {len(found)} pairs in the {split} split, ranking needs at least 2 "
+                f"({'; '.join(self.notes) or 'look at data.root, data.lists and data.folds'})"
             )
         return found
 

@@ -84,7 +84,8 @@ def read_embeddings(path: Path) -> Embeddings:
         RuntimeError,
         zlib.error,
     ) as error:  # damaged, encrypted
-        raise InputError(f"{path}: cannot be read ({error}); it must hold {CONTENT}; {REMEDY}") from None
+        reason = str(error).split("allow_pickle")[0].split("  ")[0].strip()[:160]  # numpy advises what is not safe
+        raise InputError(f"{path}: cannot be read ({reason}); it must hold {CONTENT}; {REMEDY}") from None
 
 
 def _read_archive(path: Path, archive: zipfile.ZipFile) -> Embeddings:

@@ -29,11 +29,13 @@ from engine.build import (
 )
 from engine.checkpoints import load_checkpoint
 from engine.folds import score_folds
+from engine.gallery import INDICES
 from engine.launch import command_overrides
 from engine.report import folder_name, make_console, publish, say
 from engine.retrieval import evaluate_retrieval, score_file
 from engine.runfolder import plain, write_json, write_provenance
 from engine.scoring import by_task, network_scores, prediction_rows, test_trainer
+from models.ranks import TIES
 
 
 def evaluate(cfg: DictConfig) -> float | None:
@@ -46,6 +48,7 @@ def evaluate(cfg: DictConfig) -> float | None:
     """
     console = make_console()
     overrides = command_overrides()
+    _check_settings(cfg)
     if cfg.embeddings or cfg.folds:
         given = ["ckpt_path", "embeddings", "folds"]
         if sum(bool(cfg[key]) for key in given) > 1:
@@ -96,6 +99,16 @@ def evaluate(cfg: DictConfig) -> float | None:
     if cfg.export:
         _export(cfg, folder, data, scores, console)
     return metrics[f"{cfg.split}/accuracy"]
+
+
+def _check_settings(cfg: DictConfig) -> None:
+    for key, allowed in (("ties", TIES), ("index", INDICES)):
+        if cfg[key] not in allowed:
+            raise InputError(f"{key}={cfg[key]}: choose {', '.join(allowed)}")
+    if not isinstance(cfg.k, int) or cfg.k < 1:
+        raise InputError(f"k={cfg.k}: must be a whole number of at least 1")
+    if cfg.gallery and not cfg.query:
+        raise InputError(f"gallery={cfg.gallery}: is what a query is ranked among; give query= with it")
 
 
 def _untrained_scores(model: Any, data: ChoiceData, split: str) -> np.ndarray:

@@ -64,7 +64,7 @@ class Gallery:
         seed: int = 1234,
     ) -> None:
         if index not in INDICES:
-            raise InputError(f"gallery.index={index}: is unknown; use one of {', '.join(INDICES)}")
+            raise InputError(f"index={index}: is unknown; use one of {', '.join(INDICES)}")
         if vectors.ndim != 2 or len(vectors) != len(ids):
             raise InputError(f"gallery: {len(ids)} ids and vectors of shape {vectors.shape}; give one row for each id")
         if vectors.dtype not in (np.float32, np.float16):
@@ -316,7 +316,7 @@ def _import_faiss() -> Any:
     try:
         import faiss
     except ImportError:
-        raise InputError("gallery.index: FAISS is not installed; pip install faiss-cpu, or use index=exact") from None
+        raise InputError("index: FAISS is not installed; pip install faiss-cpu, or use index=exact") from None
     return faiss
 
 

@@ -21,6 +21,7 @@ from data.records import Recipe
 from data.retrieval import RetrievalData
 from data.store import digest_of, file_digest
 from data.text import ingredient_name
+from data.vocabulary import END_ROW
 from engine.build import build_loggers, build_model, load_weights
 from engine.embeddings import read_embeddings, write_embeddings
 from engine.gallery import Gallery, rank_query
@@ -302,6 +303,8 @@ def embed_recipe(model: RetrievalTask, data: RetrievalData, path: Path) -> tuple
         table = open_table(Path(folder) / "one")
         encoded = encode_recipes(Path(folder), table, np.arange(1), data.vocabulary, data.encoding)
         batch = encoded.text_batch(np.arange(1))
+    if all(int(batch[key].max()) <= END_ROW for key in ("ingredients", "sentences", "title")):
+        raise InputError(f"query={path}: the model knows none of its words; it was trained on others")
     model.eval()
     with torch.inference_mode():
         return model.net.embed_recipes(batch)[0].float().numpy(), recipe  # pyright: ignore[reportCallIssue]

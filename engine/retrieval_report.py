@@ -3,6 +3,7 @@
 import csv
 import hashlib
 import json
+import math
 from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
@@ -218,17 +219,24 @@ def _pool_title(name: str, pool: Result) -> str:
 
 
 def _verdict(system: str, result: Result) -> list[str]:
-    """What the numbers allow to say, in sentences."""
+    """What the numbers allow to say, in sentences.
+
+    Chance is excluded by the mean rank, whose distribution under random pairing is known for any number of pairs: each
+    rank is even on 1..N, and the ranks of one pool are at most as spread as independent ones.
+    """
     lines = []
     for name, pool in result["pools"].items():
-        guess = pool["chance"]["medR"]
+        guess, size = pool["chance"]["medR"], pool["size"]
+        queries = len(np.unique(result["draws"][name]))
+        deviation = math.sqrt((size**2 - 1) / 12 / queries)
         said: dict[str, list[str]] = {}
         for direction in DIRECTIONS:
             found = pool[direction]["medR"]
             low, high = found["interval"] or (found["mean"], found["mean"])
-            if high < guess:
+            away = (float(result["ranks"][name][direction].mean()) - guess) / deviation if size > 1 else 0.0
+            if away < -1.96:
                 word = "beats chance"
-            elif low > guess:
+            elif away > 1.96:
                 word = "is worse than chance (are the rows of both matrices paired?)"
             else:
                 word = "ranks like random, not distinguishable from chance"

@@ -225,3 +225,26 @@ def test_trackers_get_numbers_and_the_sheet(trained, files, tmp_path):
     assert any("image_to_recipe/medR" in tag for tag in reader.Tags()["scalars"])
     rows = next((tmp_path / "csv").rglob("metrics.csv")).read_text()
     assert "image_to_recipe/medR" in rows
+
+
+@pytest.mark.parametrize(
+    ("overrides", "message"),
+    [
+        (["k=abc"], "k=abc"),
+        (["ties=foo"], "ties=foo: choose mid"),
+        (["index=foo"], "index=foo"),
+        (["gallery=x.npz"], "give query= with it"),
+        (["question=x.json"], "is nothing for data=recipe1m"),
+        (["query=nowhere.jpg"], "no such file"),
+    ],
+)
+def test_wrong_settings_of_evaluate(trained, files, tmp_path, overrides, message):
+    with pytest.raises(InputError, match=message):
+        run("evaluate", tmp_path, [f"ckpt_path={trained / 'checkpoints' / 'best.ckpt'}", *overrides, *files])
+
+
+def test_a_query_of_unknown_words_is_refused(trained, files, tmp_path):
+    recipe = tmp_path / "mine.json"
+    recipe.write_text(json.dumps({"title": "Qqq", "ingredients": ["zzzqqq"], "instructions": ["qqqzzz wwwx"]}))
+    with pytest.raises(InputError, match="knows none of its words"):
+        run("evaluate", tmp_path, [f"ckpt_path={trained / 'checkpoints' / 'best.ckpt'}", f"query={recipe}", *files])
