@@ -222,18 +222,19 @@ def _verdict(system: str, result: Result) -> list[str]:
     """What the numbers allow to say, in sentences.
 
     Chance is excluded by the mean rank, whose distribution under random pairing is known for any number of pairs: each
-    rank is even on 1..N, and the ranks of one pool are at most as spread as independent ones.
+    rank is even on 1..N, and the ranks of one pool are at most as spread as independent ones. Fewer than five pairs can
+    come out perfect by accident more often than in one case of forty.
     """
     lines = []
     for name, pool in result["pools"].items():
         guess, size = pool["chance"]["medR"], pool["size"]
         queries = len(np.unique(result["draws"][name]))
-        deviation = math.sqrt((size**2 - 1) / 12 / queries)
+        deviation = math.sqrt((size**2 - 1) / 12 / queries)  # of the mean rank
         said: dict[str, list[str]] = {}
         for direction in DIRECTIONS:
             found = pool[direction]["medR"]
             low, high = found["interval"] or (found["mean"], found["mean"])
-            away = (float(result["ranks"][name][direction].mean()) - guess) / deviation if size > 1 else 0.0
+            away = (float(result["ranks"][name][direction].mean()) - guess) / deviation if queries >= 5 else 0.0
             if away < -1.96:
                 word = "beats chance"
             elif away > 1.96:

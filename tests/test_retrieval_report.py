@@ -224,3 +224,25 @@ def test_official_pairs_are_seen_from_their_ids(tmp_path: Path, shared: Path) ->
     assert digests["1k"] == "d57e12adb6f54e0f392665a186527e7614ee739da70ad89c658fda1931d9f849"
     assert digests["10k"] == "1fc4186683eede6c268131cb20d0d2d3a2a5fc54a6876f233c0185212ca490bb"
     assert any("JE+SR" in row["system"] for row in metrics["pools"]["10k"]["table"])
+
+
+@pytest.mark.parametrize(("n", "says"), [(2, "not distinguishable"), (3, "not distinguishable"), (12, "beats chance")])
+def test_a_perfect_rank_of_two_pairs_is_no_evidence(n, says):
+    from engine.retrieval_report import _verdict
+    from models.ranks import retrieval_scores
+
+    vectors = np.eye(n, 16, dtype=np.float32)
+    result = retrieval_scores(vectors, vectors, [f"{i:03d}" for i in range(n)], sizes="all", progress=False)
+    assert says in _verdict("perfect", result)[0]
+
+
+def test_strangers_beat_chance_as_seldom_as_the_level_says():
+    from engine.retrieval_report import _verdict
+    from models.ranks import retrieval_scores
+
+    rng, said = np.random.default_rng(0), 0
+    for _ in range(150):
+        image, recipe = rng.normal(size=(2, 40, 8))
+        result = retrieval_scores(image, recipe, [f"{i:03d}" for i in range(40)], sizes="all", rounds=0, progress=False)
+        said += "beats chance: image" in _verdict("strangers", result)[0]
+    assert said <= 12  # 2.5 % of 150 is 4
