@@ -344,7 +344,10 @@ def fit(
     `min_count` times.
     """
     s = settings or Word2VecSettings()
-    with tempfile.TemporaryFile(dir=folder) as file, tqdm(desc="word2vec", unit=" recipes", smoothing=0.1) as bar:
+    with (
+        tempfile.TemporaryFile(dir=folder) as file,
+        tqdm(desc="word2vec, all passes", unit=" texts", smoothing=0.1) as bar,
+    ):
         spool = _Spool(file, bar)
         count = sum(map(spool.add, corpus))
         bar.total = bar.n + (1 + s.epochs) * count

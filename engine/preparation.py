@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any
 
+from hydra.utils import instantiate
 from omegaconf import DictConfig
 from rich.console import Console
 
@@ -12,7 +13,7 @@ from data.recipe1m import find_lists
 from data.retrieval import RetrievalData
 from data.text import neighbour_table
 from data.vocabulary import ingredient_elements
-from engine.build import RETRIEVAL, build_data
+from engine.build import RETRIEVAL
 from engine.report import make_console, say
 
 WORDS_AT_ONCE = 50_000  # recipes whose word vectors are made within minutes
@@ -27,7 +28,7 @@ def prepare(cfg: DictConfig) -> None:
 
 
 def _everything(cfg: DictConfig, console: Console) -> None:
-    data = build_data(cfg)
+    data = instantiate(cfg.data)
     data.prepare()
     if isinstance(data, RetrievalData):
         say(console, f"recipes: {data.open().folder}")
@@ -60,7 +61,7 @@ def _download(cfg: DictConfig, console: Console) -> None:
 def _check(cfg: DictConfig, console: Console) -> None:
     from data.build.check import check_recipeqa, render
 
-    data = build_data(cfg)
+    data = instantiate(cfg.data)
     if isinstance(data, RetrievalData):
         return _check_retrieval(data, console)
     images: Any = cfg.data.images or cfg.data.root
@@ -107,7 +108,7 @@ def _check_retrieval(data: RetrievalData, console: Console) -> None:
 def _neighbours(cfg: DictConfig, console: Console) -> None:
     if cfg.data._target_ == RETRIEVAL:
         raise InputError(f"task=neighbours: looks into Doc2Vec, which data={cfg.data.name} does not use")
-    data = build_data(cfg)
+    data = instantiate(cfg.data)
     data.prepare(["train"])
     assert data.encoder is not None
     corpus = training_texts(data.read("train"))

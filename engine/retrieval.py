@@ -66,6 +66,7 @@ def publish_split(
     pairs = data.pairs[split]
     image, recipe = embeddings_of(cfg, data, model, split, checkpoint, folder, console)
     result = score(cfg, pairs.ids, image, recipe)
+    choices = [_ten_choices(folder, pairs.ids, image, recipe)] if len(pairs) >= 10 else []
     metrics = publish_retrieval(
         folder,
         result,
@@ -74,12 +75,11 @@ def publish_split(
         split=split,
         official=result["official"] == "test",
         baselines=_baselines(cfg, data, split),
-        notes=data.notes,
+        notes=[*data.notes, *choices],
         loggers=loggers,
         console=console,
         step=step,
     )
-    _say_choices(console, multiple_choice(image, recipe, pairs.ids) if len(pairs) >= 10 else None, folder)
     sheets = write_sheet(folder, data, split, image, recipe, int(cfg.seed))
     for logger in loggers:
         _log_image(logger, f"{split}/sheet", sheets[1], step)
@@ -89,20 +89,16 @@ def publish_split(
     return metrics
 
 
-def _say_choices(console: Console, found: dict[str, Any] | None, folder: Path) -> None:
-    """The paper's comparison with people: the partner among ten. A task of its own, never mixed with the ranks."""
-    if found is None:
-        return
+def _ten_choices(folder: Path, ids: np.ndarray, image: np.ndarray, recipe: np.ndarray) -> str:
+    """The paper's comparison with people, the partner among ten: a task of its own, never mixed with the ranks."""
+    found = multiple_choice(image, recipe, ids)
     write_json(folder / "multiple_choice.json", found)
     parts = []
     for direction in DIRECTIONS:
         low, high = found[direction]["interval"]
         shown = f"{found[direction]['accuracy']:.1%} ({low:.1%} to {high:.1%})"
         parts.append(f"{direction.replace('_', ' ')} {shown}")
-    say(
-        console,
-        f"one of {found['choices']} (the task people were given): {', '.join(parts)}; chance 10%, n {found['n']}",
-    )
+    return f"one of ten, the task that people were given: {', '.join(parts)}; chance 10%, {found['n']} questions"
 
 
 def score(cfg: DictConfig, ids: np.ndarray, image: np.ndarray, recipe: np.ndarray) -> dict[str, Any]:

@@ -241,7 +241,8 @@ def _verdict(system: str, result: Result) -> list[str]:
                 word = "is worse than chance (are the rows of both matrices paired?)"
             else:
                 word = "ranks like random, not distinguishable from chance"
-            text = f"{_ARROWS[direction]} medR {found['mean']:.1f} (95 % interval {low:.1f} to {high:.1f})"
+            p = math.erfc(abs(away) / math.sqrt(2))
+            text = f"{_ARROWS[direction]} medR {found['mean']:.1f} ({low:.1f} to {high:.1f}; mean rank p = {p:.2g})"
             said.setdefault(word, []).append(text)
         for word, texts in said.items():
             lines.append(f"{_pool_title(name, pool)}: {system} {word}: {', '.join(texts)} against {guess:.1f}")

@@ -48,7 +48,7 @@ class ResNet50(nn.Module):
             except (URLError, OSError, RuntimeError) as error:
                 raise InputError(
                     f"ResNet-50 weights IMAGENET1K_V1: cannot be downloaded ({error}); give a local file by "
-                    "model.net.weights=FILE, or read image features in place of pixels"
+                    "model.net.weights=FILE, or read vectors of a frozen network by data.image_input=features"
                 ) from None
             fill(self.network, state, weights, "model.net.weights")
         elif weights != "random":
