@@ -248,3 +248,11 @@ def test_a_query_of_unknown_words_is_refused(trained, files, tmp_path):
     recipe.write_text(json.dumps({"title": "Qqq", "ingredients": ["zzzqqq"], "instructions": ["qqqzzz wwwx"]}))
     with pytest.raises(InputError, match="knows none of its words"):
         run("evaluate", tmp_path, [f"ckpt_path={trained / 'checkpoints' / 'best.ckpt'}", f"query={recipe}", *files])
+
+
+def test_the_sheet_goes_to_every_tracker(trained, files, tmp_path, monkeypatch):
+    monkeypatch.setenv("WANDB_MODE", "offline")
+    checkpoint = f"ckpt_path={trained / 'checkpoints' / 'best.ckpt'}"
+    run("evaluate", tmp_path, [checkpoint, *files, "logger=[wandb,mlflow]"])
+    assert list((tmp_path / "mlruns").rglob("artifacts/retrieval.png"))
+    assert list((tmp_path / "wandb").rglob("media/images/test/*.png"))
