@@ -396,7 +396,10 @@ def _problems(report: Mapping[str, Any]) -> list[str]:
         for split, count in coverage["splits"].items():
             if count.get("names") and count["known"] < 0.8 * count["names"]:
                 share = 100 * count["known"] / count["names"]
-                lines.append(f"{split}: the vocabulary knows {share:.1f} % of the ingredients; few recipes want a lower text.min_count, other words another vocabulary")
+                lines.append(
+                    f"{split}: the vocabulary knows {share:.1f} % of the ingredients; few recipes want a lower "
+                    "text.min_count, other words another vocabulary"
+                )
     for what, found in report["duplicates"].items():
         for pair, n in found["between"].items():
             if n:
