@@ -214,7 +214,9 @@ class RetrievalData(pl.LightningDataModule):
             names = [shown[split][i] for i in good]
             text = encode_recipes(self.cache, table, part[good], self.vocabulary, self.encoding)
             ids = table.ids[part[good]]
-            precomputed = self.source.precomputed(split, ids) if self.sentences == "precomputed" else None
+            precomputed = None
+            if self.sentences == "precomputed":
+                precomputed = self.source.precomputed(split, ids, len(self.vocabulary) + 2)
             self.pairs[split] = RetrievalSplit(
                 ids=ids,
                 rows=part[good],

@@ -32,7 +32,7 @@ from engine.folds import score_folds
 from engine.gallery import INDICES
 from engine.launch import command_overrides
 from engine.report import folder_name, make_console, publish, say
-from engine.retrieval import evaluate_retrieval, score_file
+from engine.retrieval import evaluate_released, evaluate_retrieval, score_file
 from engine.runfolder import plain, write_json, write_provenance
 from engine.scoring import by_task, network_scores, prediction_rows, test_trainer
 from models.ranks import TIES
@@ -49,10 +49,12 @@ def evaluate(cfg: DictConfig) -> float | None:
     console = make_console()
     overrides = command_overrides()
     _check_settings(cfg)
-    if cfg.embeddings or cfg.folds:
-        given = ["ckpt_path", "embeddings", "folds"]
+    if cfg.embeddings or cfg.folds or cfg.released:
+        given = ["ckpt_path", "embeddings", "folds", "released"]
         if sum(bool(cfg[key]) for key in given) > 1:
             raise InputError(f"{' and '.join(key for key in given if cfg[key])}: give one of them")
+        if cfg.released:
+            return evaluate_released(cfg, overrides, console)
         return score_file(cfg, console) if cfg.embeddings else score_folds(cfg, console)
     checkpoint = None
     if cfg.ckpt_path:

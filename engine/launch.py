@@ -20,6 +20,7 @@ def _run_folder(
     kind: str,
     embeddings: str | None = None,
     folds: str | None = None,
+    released: str | None = None,
 ) -> str:
     """Folder of this run: new for a fresh run; the checkpoint's own when one is resumed or evaluated.
 
@@ -28,6 +29,8 @@ def _run_folder(
     time = datetime.now().strftime("%Y-%m-%d_%H-%M-%S-%f")
     if embeddings:
         return f"runs/embeddings/{Path(embeddings).stem}/{time}"
+    if released:
+        return f"runs/{data}/released/{time}"
     if folds:
         return str(Path(folds).absolute() / f"folds_{time}")
     if ckpt_path:

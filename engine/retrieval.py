@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from omegaconf import DictConfig
+from omegaconf import DictConfig, open_dict
 from rich.console import Console
 from tqdm import tqdm
 
@@ -22,7 +22,7 @@ from data.retrieval import RetrievalData
 from data.store import digest_of, file_digest
 from data.text import ingredient_name
 from data.vocabulary import END_ROW
-from engine.build import build_loggers, build_model, load_weights
+from engine.build import build_data, build_loggers, build_model, load_weights, seed_all
 from engine.embeddings import read_embeddings, write_embeddings
 from engine.gallery import Gallery, rank_query
 from engine.report import folder_name, plot_history, say
@@ -31,7 +31,10 @@ from engine.runfolder import plain, write_json, write_provenance
 from engine.scoring import test_trainer
 from engine.sheet import retrieval_sheet
 from models.cca import CCA
+from models.im2recipe import Im2Recipe
+from models.losses import CosineHingeRanking
 from models.ranks import DIRECTIONS, multiple_choice, retrieval_scores
+from models.released import load_released, read_released, released_settings
 from models.retrieval import RetrievalTask
 
 SIZES = (1000, 10000)  # of the official protocol
@@ -136,6 +139,44 @@ def evaluate_retrieval(
     for logger in loggers:
         logger.log_hyperparams(config)
     metrics = publish_split(cfg, folder, data, model, str(cfg.split), Path(origin), loggers, console)
+    return metrics["image_to_recipe/medR"]
+
+
+def evaluate_released(cfg: DictConfig, overrides: list[str], console: Console) -> float:
+    """Score a checkpoint of the public PyTorch code on a split; returns medR of image_to_recipe.
+
+    It reads what it was trained on: the released words, ingredients and sentence vectors.
+    """
+    origin = Path(cfg.released)
+    source = cfg.data.get("source") or {}
+    if cfg.data.get("sentences") != "precomputed" or source.get("vocabulary") != "released":
+        raise InputError(
+            f"released={origin}: give it what it was trained on: data=recipe1m data.root=DIR model=im2recipe "
+            "data.source.vocabulary=released data.sentences=precomputed data.source.lmdb=DIR"
+        )
+    with open_dict(cfg):
+        cfg.model.name = "released"
+        if cfg.data.image_input == "auto":
+            cfg.data.image_input = "pixels"
+    seed_all(cfg)
+    state = read_released(origin)
+    data = build_data(cfg)
+    data.prepare([cfg.split])
+    settings = released_settings(state, bool(cfg.legacy_index), str(origin))
+    words = data.facts()["words"]
+    if settings["words"] != words:
+        raise InputError(
+            f"{origin}: has words for {settings['words']} rows, vocab.bin for {words}; use the vocab.bin of its release"
+            " (or the other legacy_index)"
+        )
+    net = Im2Recipe(**(settings | {"image_size": data.image_size, "weights": "random"}))
+    for note in load_released(net, state, bool(cfg.legacy_index), str(origin)):
+        data.note(note)
+    folder = Path(cfg.output_dir)
+    write_provenance(folder, plain(cfg), overrides, data.provenance())
+    model = RetrievalTask(net, CosineHingeRanking(), torch.optim.Adam)
+    loggers = build_loggers(cfg)
+    metrics = publish_split(cfg, folder, data, model, str(cfg.split), origin, loggers, console)
     return metrics["image_to_recipe/medR"]
 
 

@@ -76,3 +76,46 @@ def test_official_filters_ask_which_ingredients_have_a_vector(root):
     kept = sum(len(data.rows(split)) for split in ("train", "val", "test"))
     everything = made(root, "filters=official")
     assert kept < sum(len(everything.rows(split)) for split in ("train", "val", "test"))
+
+
+def test_the_lmdbs_own_ingredients_go_with_the_released_words(root):
+    data = made(root, "data.sentences=precomputed", f"data.source.lmdb={root}", "data.source.vocabulary=released")
+    data.prepare(["test"])
+    (batch,) = data.loader("test")
+    assert (batch["ingredients"] == torch.tensor([7, 2, 5, 1])).all() and (batch["ingredient_count"] == 4).all()
+
+
+def test_a_word_beyond_the_released_ones_is_refused(root, tmp_path):
+    data = made(root, "data.sentences=precomputed", f"data.source.lmdb={tmp_path}", "data.source.vocabulary=released")
+    ids = data.open().ids[data.rows("test")]
+    write(tmp_path / "test_lmdb", {str(name): value(rows=(8, 1)) for name in ids})
+    data.prepare(["test"])
+    with pytest.raises(InputError, match=r"has the word 8, but vocab\.bin has 8 rows"):
+        list(data.loader("test"))
+
+
+@pytest.fixture(scope="module")
+def port(root):
+    """A checkpoint as the public code writes it: 6 words, so a table of 6 rows."""
+    from tests import test_released
+
+    with pytest.MonkeyPatch.context() as patch:
+        for name, size in (("WORDS", 6), ("D", 16), ("SENTENCE", 1024)):
+            patch.setattr(test_released, name, size)
+        state = test_released.Port(cnn=True).state_dict()
+    return test_released.save(root / "model.pth.tar", state)
+
+
+def test_a_released_checkpoint_is_scored_by_the_protocol(root, port, tmp_path):
+    import json
+
+    settings = ["data=recipe1m", "model=im2recipe", f"data.root={root}", f"cache={root / 'cache'}", "sanity=false"]
+    settings += ["data.source.vocabulary=released", "data.sentences=precomputed", f"data.source.lmdb={root}"]
+    settings += ["trainer.accelerator=cpu", "data.image_input=pixels", f"released={port}", "logger=[]"]
+    medr = run("evaluate", tmp_path / "run", settings)
+    assert medr == json.loads((tmp_path / "run" / "metrics.json").read_text())["image_to_recipe/medR"]
+    assert "last two words" in (tmp_path / "run" / "results.md").read_text()
+    with pytest.raises(InputError, match="legacy_index"):
+        run("evaluate", tmp_path / "other", [*settings, "legacy_index=false"])
+    with pytest.raises(InputError, match="give it what it was trained on"):
+        run("evaluate", tmp_path / "none", [f"released={port}", "data=recipe1m", f"data.root={root}"])

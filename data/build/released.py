@@ -20,7 +20,7 @@ from data.recipe1m import (
 )
 from data.recipe1m_lmdb import SENTENCE_SIZE, LmdbRecipes
 from data.recipes import RecipeTable
-from data.vocabulary import Vocabulary, read_word2vec_bin
+from data.vocabulary import END_ROW, Vocabulary, read_word2vec_bin
 
 
 class Recipe1M:
@@ -95,15 +95,18 @@ class Recipe1M:
         """The released word vectors, or None where they are made of the training recipes."""
         return None if self.made else read_word2vec_bin(Path(str(root)) / "vocab.bin")
 
-    def precomputed(self, split: str, ids: Sequence[str]) -> "PrecomputedSentences":
-        """Skip-instruction vectors of the recipes of a split, out of its released LMDB."""
+    def precomputed(self, split: str, ids: Sequence[str], words: int) -> "PrecomputedSentences":
+        """Skip-instruction vectors of the recipes of a split, out of its released LMDB.
+
+        With the released vocabulary, of which `words` is the number of rows, the LMDB's ingredients are taken too.
+        """
         if self.lmdb is None:
             raise InputError(
                 "data.sentences=precomputed: give the folder of the released LMDBs by data.source.lmdb=FOLDER "
                 "(train_lmdb, val_lmdb, test_lmdb), or use data.sentences=words"
             )
         path = Path(self.lmdb) / f"{split}_lmdb"
-        return PrecomputedSentences(LmdbRecipes(path), list(map(str, ids)))
+        return PrecomputedSentences(LmdbRecipes(path), list(map(str, ids)), None if self.made else words)
 
     def provenance(self) -> dict[str, Any]:
         """Settings that the pairs depend on."""
@@ -111,9 +114,12 @@ class Recipe1M:
 
 
 class PrecomputedSentences:
-    """Sentence vectors of the recipes of a split, read when a batch asks for them."""
+    """Sentence vectors of the recipes of a split, read when a batch asks for them.
 
-    def __init__(self, recipes: LmdbRecipes, ids: list[str]) -> None:
+    With `words`, the rows of the released word table, also their ingredients as numbers of its rows.
+    """
+
+    def __init__(self, recipes: LmdbRecipes, ids: list[str], words: int | None = None) -> None:
         known = set(recipes.ids)
         missing = [name for name in ids if name not in known]
         if missing:
@@ -121,11 +127,16 @@ class PrecomputedSentences:
                 f"{recipes.path}: lacks {len(missing):,} of {len(ids):,} recipes ({missing[0]}, …); it is of another "
                 "release than the layers, use the lists and LMDBs of one release"
             )
-        self.recipes, self.ids = recipes, ids
+        self.recipes, self.ids, self.words = recipes, ids, words
 
     def batch(self, positions: Sequence[int] | np.ndarray) -> dict[str, torch.Tensor]:
-        """`sentence_vectors` (S, 1024), row 0 zeros, `instructions` (B, T) rows of it, `instruction_count` (B,)."""
-        parts = [self.recipes.record(self.ids[int(position)]).sentences for position in positions]
+        """`sentence_vectors` (S, 1024), row 0 zeros, `instructions` (B, T) rows of it, `instruction_count` (B,).
+
+        With `words` also `ingredients` (B, I) and `ingredient_count` (B,). InputError for a row that the released
+        words do not have.
+        """
+        records = [self.recipes.record(self.ids[int(position)]) for position in positions]
+        parts = [record.sentences for record in records]
         counts = np.asarray([max(1, len(part)) for part in parts])
         rows = np.zeros((len(parts), int(counts.max())), np.int64)
         start = 1
@@ -133,8 +144,25 @@ class PrecomputedSentences:
             rows[i, : len(part)] = np.arange(start, start + len(part))
             start += len(part)
         table = np.concatenate([np.zeros((1, SENTENCE_SIZE), np.float32), *parts]).astype(np.float32)
-        return {
+        batch = {
             "sentence_vectors": torch.from_numpy(table),
             "instructions": torch.from_numpy(rows),
             "instruction_count": torch.from_numpy(counts),
         }
+        if self.words is not None:
+            batch |= self._ingredients([record.ingredients for record in records], positions)
+        return batch
+
+    def _ingredients(self, lists: list[np.ndarray], positions: Sequence[int] | np.ndarray) -> dict[str, torch.Tensor]:
+        assert self.words is not None
+        rows = np.zeros((len(lists), max(1, *map(len, lists))), np.int64)
+        for i, numbers in enumerate(lists):
+            if len(numbers) and numbers.max() >= self.words:
+                raise InputError(
+                    f"{self.recipes.path}: recipe {self.ids[int(positions[i])]} has the word {numbers.max()}, but "
+                    f"vocab.bin has {self.words} rows; use the vocab.bin and LMDBs of one release"
+                )
+            rows[i, : len(numbers)] = numbers
+        counts = np.maximum([len(numbers) for numbers in lists], 1)
+        rows[np.asarray([len(numbers) == 0 for numbers in lists]), 0] = END_ROW
+        return {"ingredients": torch.from_numpy(rows), "ingredient_count": torch.from_numpy(counts)}
