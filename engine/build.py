@@ -1,6 +1,8 @@
 """Composed config -> objects, and configs restored from checkpoints."""
 
 import inspect
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -166,9 +168,21 @@ def _fit_loss(loss: DictConfig, data: Any) -> None:
         )
 
 
-def build_loggers(cfg: DictConfig) -> list[Any]:
-    """The trackers of the config; `logger=[]` gives none."""
-    return [instantiate(logger) for logger in (cfg.get("logger") or {}).values() if logger is not None]
+@contextmanager
+def tracking(cfg: DictConfig, config: dict[str, Any]) -> Iterator[list[Any]]:
+    """The trackers of the config, told the config, and finished at the end whatever happens; `logger=[]` gives none.
+
+    Without the end all jobs of a sweep would share one wandb run.
+    """
+    loggers = [instantiate(logger) for logger in (cfg.get("logger") or {}).values() if logger is not None]
+    try:
+        for logger in loggers:
+            logger.log_hyperparams(config)
+        yield loggers
+    finally:
+        for logger in loggers:
+            if hasattr(logger.experiment, "finish"):
+                logger.experiment.finish()
 
 
 def seed_all(cfg: DictConfig) -> None:

@@ -20,11 +20,11 @@ from data.retrieval import RetrievalData
 from engine.build import (
     RETRIEVAL,
     build_data,
-    build_loggers,
     build_model,
     is_trained,
     load_weights,
     seed_all,
+    tracking,
     with_checkpoint_config,
 )
 from engine.checkpoints import load_checkpoint
@@ -94,10 +94,8 @@ def evaluate(cfg: DictConfig) -> float | None:
     folder = Path(cfg.output_dir)
     config = plain(cfg)
     write_provenance(folder, config, overrides, data.provenance())
-    loggers = build_loggers(cfg)
-    for logger in loggers:
-        logger.log_hyperparams(config)
-    metrics = publish(cfg, folder, data, cfg.split, scores, loggers, console)
+    with tracking(cfg, config) as loggers:
+        metrics = publish(cfg, folder, data, cfg.split, scores, loggers, console)
     if cfg.export:
         _export(cfg, folder, data, scores, console)
     return metrics[f"{cfg.split}/accuracy"]

@@ -22,7 +22,7 @@ from data.retrieval import RetrievalData
 from data.store import digest_of, file_digest
 from data.text import ingredient_name
 from data.vocabulary import END_ROW
-from engine.build import build_data, build_loggers, build_model, load_weights, seed_all
+from engine.build import build_data, build_model, load_weights, seed_all, tracking
 from engine.embeddings import read_embeddings, write_embeddings
 from engine.gallery import Gallery, rank_query
 from engine.report import folder_name, plot_history, say
@@ -135,10 +135,8 @@ def evaluate_retrieval(
         return _query(cfg, data, model, folder, console)
     config = plain(cfg)
     write_provenance(folder, config, overrides, data.provenance())
-    loggers = build_loggers(cfg)
-    for logger in loggers:
-        logger.log_hyperparams(config)
-    metrics = publish_split(cfg, folder, data, model, str(cfg.split), Path(origin), loggers, console)
+    with tracking(cfg, config) as loggers:
+        metrics = publish_split(cfg, folder, data, model, str(cfg.split), Path(origin), loggers, console)
     return metrics["image_to_recipe/medR"]
 
 
@@ -173,10 +171,11 @@ def evaluate_released(cfg: DictConfig, overrides: list[str], console: Console) -
     for note in load_released(net, state, bool(cfg.legacy_index), str(origin)):
         data.note(note)
     folder = Path(cfg.output_dir)
-    write_provenance(folder, plain(cfg), overrides, data.provenance())
+    config = plain(cfg)
+    write_provenance(folder, config, overrides, data.provenance())
     model = RetrievalTask(net, CosineHingeRanking(), torch.optim.Adam)
-    loggers = build_loggers(cfg)
-    metrics = publish_split(cfg, folder, data, model, str(cfg.split), origin, loggers, console)
+    with tracking(cfg, config) as loggers:
+        metrics = publish_split(cfg, folder, data, model, str(cfg.split), origin, loggers, console)
     return metrics["image_to_recipe/medR"]
 
 

@@ -14,11 +14,11 @@ from data.errors import InputError
 from data.retrieval import RetrievalData
 from engine.build import (
     build_data,
-    build_loggers,
     build_model,
     is_trained,
     load_weights,
     seed_all,
+    tracking,
     with_checkpoint_config,
 )
 from engine.callbacks import Stopped
@@ -76,22 +76,17 @@ def train(cfg: DictConfig) -> float | None:
         model.net.load_word_table(torch.from_numpy(data.vocabulary.table()))
     say(console, f"{cfg.model.name}: {sum(p.numel() for p in model.parameters()):,} parameters; {data.summary()}")
 
-    loggers = build_loggers(cfg)
     callbacks = [instantiate(c) for c in cfg.callbacks.values() if c is not None]
     if not cfg.trainer.enable_progress_bar:
         callbacks = [c for c in callbacks if not isinstance(c, ProgressBar)]
-    trainer = instantiate(
-        cfg.trainer,
-        callbacks=callbacks,
-        logger=loggers or False,
-        plugins=[AtomicCheckpointIO()],
-    )
-    try:
-        return _fit_and_test(cfg, folder, data, model, trainer, loggers, config, checkpoint, console)
-    finally:
-        for logger in loggers:  # else all jobs of a sweep would share one wandb run
-            if hasattr(logger.experiment, "finish"):
-                logger.experiment.finish()
+    with tracking(cfg, config) as loggers:
+        trainer = instantiate(
+            cfg.trainer,
+            callbacks=callbacks,
+            logger=loggers or False,
+            plugins=[AtomicCheckpointIO()],
+        )
+        return _fit_and_test(cfg, folder, data, model, trainer, loggers, checkpoint, console)
 
 
 def _fit_and_test(
@@ -101,12 +96,9 @@ def _fit_and_test(
     model: Any,
     trainer: pl.Trainer,
     loggers: list[Any],
-    config: dict[str, Any],
     checkpoint: dict[str, Any] | None,
     console: Console,
 ) -> float | None:
-    for logger in loggers:
-        logger.log_hyperparams(config)
     if checkpoint is not None:
         load_weights(model, checkpoint, str(cfg.ckpt_path))  # says in one line what Lightning says in fifty
     trainer.fit(model, datamodule=data, ckpt_path=cfg.ckpt_path)
