@@ -2,6 +2,9 @@
 
 python evaluate.py ckpt_path=runs/.../checkpoints/best.ckpt [data.test_file=...] [question=one.json]
 python evaluate.py model=hasty_student data=recipeqa/visual_ordering data.root=... [export=official]
+python evaluate.py embeddings=mine.npz                             retrieval: your own embeddings, official protocol
+python evaluate.py ckpt_path=... query=photo.jpg | recipe.json     retrieval: nearest neighbours
+python evaluate.py folds=runs/sweeps/<time>                        retrieval: all folds of a sweep together
 """
 
 import hydra

@@ -274,7 +274,11 @@ class RetrievalData(pl.LightningDataModule):
                 try:
                     path = resolve(group[0])
                     with open(path, "rb") as file:
-                        read_header(file.read(65536), path)
+                        head = file.read(65536)
+                        try:
+                            read_header(head, path)
+                        except InputError:  # profiles and thumbnails may push the size further back
+                            read_header(head + file.read(), path)
                 except (OSError, InputError) as error:
                     if self.on_bad_record == "raise":
                         raise InputError(f"{error}; or leave such pairs out by data.on_bad_record=skip") from None

@@ -8,9 +8,9 @@ import torch
 from torch import nn
 from torchmetrics import MeanMetric
 
-from data.errors import InputError
 from data.sampler import seed_step
 from models.metrics import ChoiceAccuracy
+from models.optimization import configure_optimizers
 
 Batch = dict[str, Any]
 
@@ -96,17 +96,7 @@ class ChoiceTask(pl.LightningModule):
         return {"index": batch["index"].cpu(), "scores": self(batch)["scores"].double().cpu()}
 
     def configure_optimizers(self) -> Any:
-        try:
-            optimizer = self.make_optimizer(self.parameters())
-        except (ValueError, TypeError) as error:
-            raise InputError(f"model.optimizer: {error}; correct the value") from None
-        if self.make_scheduler is None:
-            return optimizer
-        # Stepped by batches and not by "epoch": Lightning steps epoch schedules after validation, where a resumed run
-        # would leave one out; in batches the step comes before it.
-        batches = len(self.trainer.datamodule.train_dataloader())  # pyright: ignore[reportAttributeAccessIssue]
-        schedule = {"scheduler": self.make_scheduler(optimizer), "interval": "step", "frequency": batches}
-        return {"optimizer": optimizer, "lr_scheduler": schedule}
+        return configure_optimizers(self.trainer, self.make_optimizer, self.make_scheduler, self.parameters())
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         checkpoint["config"] = self.config

@@ -10,6 +10,7 @@ from torchmetrics import MeanMetric
 
 from data.errors import InputError
 from data.sampler import seed_step
+from models.optimization import configure_optimizers
 from models.ranks import RetrievalMetric
 
 Batch = dict[str, Any]
@@ -117,20 +118,20 @@ class RetrievalTask(pl.LightningModule):
 
     def configure_optimizers(self) -> Any:
         image = {id(p) for module in self.net.sides()["image"] for p in module.parameters()}  # pyright: ignore[reportCallIssue]
-        sides: list[list[nn.Parameter]] = [
-            [p for p in self.parameters() if (id(p) in image) == wanted] for wanted in (False, True)
+        groups: list[dict[str, Any]] = [
+            {"params": [p for p in self.net.parameters() if (id(p) in image) == wanted]} for wanted in (False, True)
         ]
-        try:
-            optimizer = self.make_optimizer([{"params": part} for part in sides if part])
-        except (ValueError, TypeError) as error:
-            raise InputError(f"model.optimizer: {error}; correct the value") from None
-        if sides[1]:
-            optimizer.param_groups[-1]["lr"] *= self.image_lr_scale
-        if self.make_scheduler is None:
+        groups.append({"params": list(self.loss.parameters()), "weight_decay": 0.0})  # a temperature does not decay
+
+        def scaled(parts: Iterable[Any]) -> torch.optim.Optimizer:
+            optimizer = self.make_optimizer(parts)
+            for group in optimizer.param_groups:
+                if any(id(p) in image for p in group["params"]):
+                    group["lr"] *= self.image_lr_scale
             return optimizer
-        batches = len(self.trainer.datamodule.train_dataloader())  # pyright: ignore[reportAttributeAccessIssue]
-        schedule = {"scheduler": self.make_scheduler(optimizer), "interval": "step", "frequency": batches}
-        return {"optimizer": optimizer, "lr_scheduler": schedule}
+
+        parts = [group for group in groups if group["params"]]
+        return configure_optimizers(self.trainer, scaled, self.make_scheduler, parts)
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         checkpoint["config"] = self.config

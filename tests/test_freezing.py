@@ -115,3 +115,17 @@ def test_a_resumed_schedule_goes_on_where_it_was():
 def test_wrong_settings_are_refused(wrong):
     with pytest.raises(InputError, match=r"callbacks\.freezing"):
         AlternatingFreeze(**wrong)
+
+
+def test_the_image_side_has_its_rate_and_the_temperature_does_not_decay():
+    module = task(image_lr_scale=0.1)
+    module.make_optimizer = lambda groups: torch.optim.AdamW(groups, lr=0.2, weight_decay=0.5)
+    module._trainer = SimpleNamespace()  # type: ignore[assignment]
+    optimizer = module.configure_optimizers()
+    rate = {id(p): group["lr"] for group in optimizer.param_groups for p in group["params"]}
+    decay = {id(p): group["weight_decay"] for group in optimizer.param_groups for p in group["params"]}
+    assert set(rate) == {id(p) for p in module.parameters()}
+    assert {rate[id(p)] for p in module.net.image_side.parameters()} == {0.2 * 0.1}
+    assert {rate[id(p)] for p in module.net.recipe_side.parameters()} == {0.2}
+    assert [decay[id(p)] for p in module.loss.parameters()] == [0.0]
+    assert {decay[id(p)] for p in module.net.parameters()} == {0.5}

@@ -189,3 +189,15 @@ def test_a_checkpoint_of_other_words_is_refused(root):
     state["vocabulary_digest"] = "0" * 64
     with pytest.raises(InputError, match="not the one it was trained with"):
         made(root).restore(state, "best.ckpt")
+
+
+def test_a_photo_whose_header_is_long_is_a_photo(tmp_path):
+    from PIL import Image
+
+    write_recipe1m(tmp_path, {"train": 10, "val": 4, "test": 5}, images=1)
+    path = sorted((tmp_path / "images" / "test").rglob("*.jpg"))[0]
+    with Image.open(path) as picture:
+        picture.save(path, icc_profile=bytes(200_000))  # before the size, and longer than what is read first
+    data = made(tmp_path, "data.image_input=pixels")
+    data.prepare(["test"])
+    assert len(data.pairs["test"]) == 5
