@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import pytorch_lightning as pl
-import torch
 from torch.utils.data import DataLoader
 
 from data.encoding import EncodedQuestions, encode, visible_images, visible_texts
@@ -18,7 +17,7 @@ from data.images import ImageVectors, image_vectors
 from data.recipeqa import OFFICIAL_COUNTS, ReadReport, find_images, read_questions, split_by_recipe
 from data.records import PLACEHOLDER, TASKS, Question
 from data.reducers import ByContent, fit_cached
-from data.sampler import BucketBatchSampler, ResumableLoader
+from data.sampler import BucketBatchSampler, resumable_loader
 from data.store import VectorStore, build_store
 from data.text import Doc2VecEncoder, Doc2VecSettings, ingredient_names
 
@@ -447,19 +446,17 @@ class ChoiceData(pl.LightningDataModule):
     def loader(self, split: str, shuffle: bool = False, whole: bool = False) -> DataLoader:
         """Loader of a split; in training, order and place survive a resume. `whole`: not only this process's share."""
         encoded = self.encoded[split]
-        rank, world = 0, 1
-        if not whole and torch.distributed.is_available() and torch.distributed.is_initialized():
-            rank, world = torch.distributed.get_rank(), torch.distributed.get_world_size()
-        sampler = BucketBatchSampler(
-            encoded.lengths, encoded.task, self.batch_size, self.seed, shuffle, self.pool, rank, world
-        )
-        return ResumableLoader(
+        return resumable_loader(
             encoded,
-            sampler,
-            collate_fn=encoded.batch,
+            BucketBatchSampler,
+            encoded.lengths,
+            encoded.task,
+            batch_size=self.batch_size,
+            seed=self.seed,
+            shuffle=shuffle,
+            pool=self.pool,
             num_workers=self.num_workers,
-            persistent_workers=self.num_workers > 0,
-            pin_memory=torch.cuda.is_available(),
+            whole=whole,
         )
 
     def train_dataloader(self) -> DataLoader:

@@ -25,8 +25,10 @@ from data.errors import InputError
 from data.records import PLACEHOLDER
 from data.reducers import one_thread
 from data.store import VectorStore, build_store, file_digest
+from data.weights import fill, read_weights
 
 MAX_PIXELS = 50_000_000
+SETTING = "features.weights"  # named by messages about weights
 _REMEDY = "replace the file, or count it as absent by data.on_bad_record=skip"
 FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP")
 # `read_header` refuses a picture of too many pixels itself, with a message that names the file.
@@ -198,9 +200,9 @@ class ResNet50:
                         f"ResNet-50 weights IMAGENET1K_V1: cannot be downloaded ({error}); give a local file by "
                         "features.weights=FILE, or use features=efficientnet_lite0, which needs no download"
                     ) from None
-                _fill(network, state, self.weights)
+                fill(network, state, self.weights, SETTING)
             elif self.weights != "random":
-                _fill(network, _weights_file(Path(self.weights)), self.weights)
+                fill(network, read_weights(self.weights, SETTING), self.weights, SETTING)
             network.fc = nn.Identity()  # type: ignore[assignment]
             self._network = _on_device(network, self.pixels)
         return self._network
@@ -272,7 +274,7 @@ class EfficientNetLite0:
             torch.manual_seed(0)
             network = EfficientNet.from_name("efficientnet-lite0")
         if self.weights != "random":
-            _fill(network, _weights_file(self._file()), self.weights)
+            fill(network, read_weights(self._file(), SETTING), self.weights, SETTING)
         return network.eval()
 
     def settings(self) -> dict[str, Any]:
@@ -329,27 +331,6 @@ def _weights_digest(path: Path) -> str:
         return file_digest(path)
     except OSError as error:
         raise InputError(f"{path}: the weights cannot be read ({error.strerror}); check features.weights") from None
-
-
-def _weights_file(path: Path) -> dict[str, torch.Tensor]:
-    try:
-        state = torch.load(path, map_location="cpu", weights_only=True)
-    except FileNotFoundError:
-        raise InputError(f"{path}: the weights file is absent; check features.weights") from None
-    except (pickle.UnpicklingError, RuntimeError, EOFError, OSError, ValueError) as error:
-        reason = str(error).split("\n")[0][:120]
-        raise InputError(f"{path}: is no file of weights alone ({reason}); give another features.weights") from None
-    if not isinstance(state, dict) or not all(isinstance(value, torch.Tensor) for value in state.values()):
-        raise InputError(f"{path}: holds no table of weights; give another features.weights")
-    return state
-
-
-def _fill(network: nn.Module, state: Any, name: str) -> None:
-    try:
-        network.load_state_dict(state)
-    except RuntimeError as error:
-        reason = " ".join(str(error).split())[:160]
-        raise InputError(f"{name}: are weights of another network ({reason}); give another features.weights") from None
 
 
 # ---- released features -----------------------------------------------------------------------------------------------

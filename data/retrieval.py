@@ -17,7 +17,7 @@ from data.images import ImageVectors, image_vectors, read_header
 from data.photos import photo_batch
 from data.recipe_encoding import EncodedRecipes, RecipeEncoding, encode_recipes
 from data.recipes import RecipeTable
-from data.sampler import BucketBatchSampler, ResumableLoader, step_seed
+from data.sampler import BucketBatchSampler, resumable_loader, step_seed
 from data.store import digest_of
 from data.vocabulary import Vocabulary, Word2VecSettings, fit_cached, word2vec_corpus
 
@@ -357,19 +357,17 @@ class RetrievalData(pl.LightningDataModule):
     def loader(self, split: str, shuffle: bool = False, whole: bool = False) -> DataLoader:
         """Loader of a split; in training, order and place survive a resume. `whole`: not only this process's share."""
         pairs = self.pairs[split]
-        rank, world = 0, 1
-        if not whole and torch.distributed.is_available() and torch.distributed.is_initialized():
-            rank, world = torch.distributed.get_rank(), torch.distributed.get_world_size()
-        sampler = _EpochBatches(
-            pairs.lengths, np.zeros(len(pairs), np.int8), self.batch_size, self.seed, shuffle, self.pool, rank, world
-        )
-        return ResumableLoader(
+        return resumable_loader(
             pairs,
-            sampler,
-            collate_fn=pairs.batch,
+            _EpochBatches,
+            pairs.lengths,
+            np.zeros(len(pairs), np.int8),
+            batch_size=self.batch_size,
+            seed=self.seed,
+            shuffle=shuffle,
+            pool=self.pool,
             num_workers=self.num_workers,
-            persistent_workers=self.num_workers > 0,
-            pin_memory=torch.cuda.is_available(),
+            whole=whole,
         )
 
     def train_dataloader(self) -> DataLoader:

@@ -119,6 +119,33 @@ class ResumableLoader(DataLoader):
             yield batch
 
 
+def resumable_loader(
+    dataset: Any,
+    sampler: type[BucketBatchSampler],
+    lengths: np.ndarray,
+    groups: np.ndarray,
+    *,
+    batch_size: int,
+    seed: int,
+    shuffle: bool,
+    pool: int,
+    num_workers: int,
+    whole: bool = False,
+) -> ResumableLoader:
+    """Loader of a split whose batches `dataset.batch` gathers; `whole`: not only this process's share."""
+    rank, world = 0, 1
+    if not whole and torch.distributed.is_available() and torch.distributed.is_initialized():
+        rank, world = torch.distributed.get_rank(), torch.distributed.get_world_size()
+    return ResumableLoader(
+        dataset,
+        sampler(lengths, groups, batch_size, seed, shuffle, pool, rank, world),
+        collate_fn=dataset.batch,
+        num_workers=num_workers,
+        persistent_workers=num_workers > 0,
+        pin_memory=torch.cuda.is_available(),
+    )
+
+
 def step_seed(seed: int, epoch: int, batch: int) -> int:
     """Seed of one training step, so that dropout and drawn negatives do not depend on what ran before.
 

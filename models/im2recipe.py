@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from data.errors import InputError
-from models.weights import fill, read_weights
+from data.weights import fill, read_weights
 
 _FEW = 32  # rows of an LSTM on a CPU
 

@@ -7,8 +7,8 @@ import torch
 from torch import Tensor
 
 from data.errors import InputError
+from data.weights import read_weights
 from models.im2recipe import Im2Recipe
-from models.weights import read_weights
 
 # The CNN is stored as a sequence of ResNet-50's children.
 _CHILDREN = {"0": "conv1", "1": "bn1", "4": "layer1", "5": "layer2", "6": "layer3", "7": "layer4"}
