@@ -1,6 +1,6 @@
 """The records of the two problems, choose 1 of K and rank N, as every reader and builder hands them on."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 TASKS = ("textual_cloze", "visual_cloze", "visual_coherence", "visual_ordering")
 PLACEHOLDER = "@placeholder"
@@ -87,3 +87,42 @@ class Recipe:
     valid: tuple[bool, ...] = ()  # whether `detected` is a name; where False it is the raw line
     class_id: int = 0  # semantic class, 0 = background
     attribution: str = ""
+
+
+LETTERS = "ABCD"
+FOOD_TASKS = ("mivqa", "sivqa", "textqa")  # multi-image, single-image, text
+
+
+@dataclass(frozen=True, slots=True)
+class FoodQuestion:
+    """One FoodieQA-style question with four options, in one language.
+
+    `question_id` repeats in the multi-image file of the release, so the key of a question is (task, row) with
+    `record_hash`. `food_name`, `cluster` and the image paths are for files and reports, never part of a prompt.
+    """
+
+    task: str  # one of FOOD_TASKS
+    row: int  # place in its file, from 0
+    record_hash: str  # 32 hexadecimal digits of the raw record's content
+    question_id: str
+    language: str  # zh | en
+    question: str
+    choices: tuple[str, ...]  # four texts; empty where the options are the four images
+    images: tuple[str, ...]  # absolute paths: four, one, or none
+    answer: int  # 0 to 3
+    question_type: str  # as the file spells it
+    food_name: str = ""
+    cuisine: str = ""  # as the file spells it; empty where the file gives none
+    category: str = ""  # food category, multi-image only: exclusive with `cuisine`
+    cluster: str = ""  # questions of one cluster share their photo, their set of photos, or their dish
+
+    @property
+    def image_options(self) -> bool:
+        """Whether the four images are the options; else the options are the texts in `choices`."""
+        return not self.choices
+
+    def reordered(self, order: tuple[int, ...]) -> "FoodQuestion":
+        """The same question with option `order[i]` shown at place i: texts or images move, and the answer with them."""
+        choices = tuple(self.choices[i] for i in order) if self.choices else ()
+        images = self.images if self.choices else tuple(self.images[i] for i in order)
+        return replace(self, choices=choices, images=images, answer=order.index(self.answer))
