@@ -24,7 +24,7 @@ class Turn:
 
 @dataclass(frozen=True, slots=True)
 class Capabilities:
-    """What a backend can do, declared or probed; a prompt that needs more is rewritten or refused, never sent in hope."""
+    """What a backend can do, declared or probed; a prompt that needs more is rewritten or refused."""
 
     prefill: bool  # an assistant turn can be left open and is continued
     logprobs: bool
