@@ -274,7 +274,7 @@ class _Handler(BaseHTTPRequestHandler):
             food.paths[self.path] += 1
         if self.path != "/v1/chat/completions":
             return self._error(404, "Not Found")
-        fault = food.began(raw, self.headers)
+        fault = food.began(raw, dict(self.headers.items()))
         self._chat(json.loads(raw), fault)
 
     def _chat(self, body: dict[str, Any], fault: str | None) -> None:
@@ -286,7 +286,7 @@ class _Handler(BaseHTTPRequestHandler):
             self.close_connection = True
             return
         food.wait(food.delay)
-        refused = None if fault else food.refusal(body, self.headers)
+        refused = None if fault else food.refusal(body, dict(self.headers.items()))
         try:
             data = b"" if refused or fault not in (None, "half") else _encoded(food.reply(body))
         finally:
