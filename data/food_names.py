@@ -185,6 +185,88 @@ CUISINE_NAMES = {
     "其它": "Other",
     "其他中式风味": "Other",
 }
+# What right answers often are, beside cuisines and places: techniques, flavors, ingredients, ways to serve.
+ANSWER_NAMES = {
+    "炒": "stir-fry",
+    "爆炒": "flash stir-fry",
+    "煸": "dry-fry",
+    "煎": "pan-fry",
+    "炸": "deep-fry",
+    "油炸": "deep-fry",
+    "蒸": "steam",
+    "清蒸": "steam plain",
+    "煮": "boil",
+    "水煮": "boil",
+    "白灼": "blanch",
+    "焯水": "blanch",
+    "氽": "quick-boil",
+    "汆": "quick-boil",
+    "炖": "stew",
+    "焖": "braise covered",
+    "烩": "simmer in sauce",
+    "烧": "braise",
+    "红烧": "braise in soy sauce",
+    "卤": "simmer in spiced stock",
+    "熬": "simmer long",
+    "煲": "slow-cook",
+    "烤": "roast",
+    "烘焙": "bake",
+    "熏": "smoke",
+    "拌": "toss",
+    "凉拌": "toss cold",
+    "腌": "marinate",
+    "腌制": "marinate",
+    "勾芡": "thicken with starch",
+    "涮": "dip in hotpot",
+    "焗": "bake in salt or sauce",
+    "发酵": "ferment",
+    "麻辣": "numbing and hot",
+    "香辣": "fragrant and hot",
+    "酸辣": "sour and hot",
+    "鲜辣": "savory and hot",
+    "辣": "hot",
+    "麻": "numbing",
+    "酸": "sour",
+    "甜": "sweet",
+    "咸": "salty",
+    "苦": "bitter",
+    "鲜": "umami",
+    "咸鲜": "salty and umami",
+    "鲜咸": "salty and umami",
+    "鲜甜": "umami and sweet",
+    "酸甜": "sweet and sour",
+    "甜酸": "sweet and sour",
+    "咸甜": "salty and sweet",
+    "清淡": "light",
+    "酱香": "soy-sauce fragrance",
+    "热食": "served hot",
+    "冷食": "served cold",
+    "热菜": "hot dish",
+    "凉菜": "cold dish",
+    "鸡": "chicken",
+    "鸡肉": "chicken",
+    "鸭": "duck",
+    "鸭肉": "duck",
+    "鹅": "goose",
+    "鱼": "fish",
+    "草鱼": "grass carp",
+    "虾": "shrimp",
+    "蟹": "crab",
+    "猪肉": "pork",
+    "五花肉": "pork belly",
+    "排骨": "pork ribs",
+    "牛肉": "beef",
+    "羊肉": "lamb",
+    "鸡蛋": "egg",
+    "豆腐": "tofu",
+    "面粉": "wheat flour",
+    "面条": "noodles",
+    "米粉": "rice noodles",
+    "大米": "rice",
+    "糯米": "glutinous rice",
+    "土豆": "potato",
+    "茄子": "eggplant",
+}
 NOT_GIVEN = "Not given"
 
 _ENGLISH_CUISINES = {name.casefold(): name for name in CUISINE_NAMES.values()}
@@ -216,6 +298,15 @@ def display_cuisine(raw: str) -> str:
     What is joined by points or commas is translated part by part. A name that is not known comes back as it is.
     """
     return _cuisine(raw) or raw.strip() or NOT_GIVEN
+
+
+def display_answer(raw: str) -> str:
+    """English name of an option where it is a known place, cuisine, technique, flavor or ingredient; else the option.
+
+    For labels of figures only: what is asked and scored is always the option itself.
+    """
+    text = raw.strip()
+    return ANSWER_NAMES.get(text) or _cuisine(text) or text
 
 
 def merged_cuisine(raw: str) -> str:
