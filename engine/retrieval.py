@@ -30,6 +30,7 @@ from engine.retrieval_report import publish_retrieval, score_embeddings
 from engine.runfolder import plain, write_json, write_provenance
 from engine.scoring import test_trainer
 from engine.sheet import retrieval_sheet
+from engine.trackers import log_image
 from models.cca import CCA
 from models.im2recipe import Im2Recipe
 from models.losses import CosineHingeRanking
@@ -85,7 +86,7 @@ def publish_split(
     )
     sheets = write_sheet(folder, data, split, image, recipe, int(cfg.seed))
     for logger in loggers:
-        _log_image(logger, f"{split}/sheet", sheets[1], step)
+        log_image(logger, f"{split}/sheet", sheets[1], step)
     curves = plot_history(folder)
     shown = [f"embeddings_{split}.npz", "multiple_choice.json", *(path.name for path in sheets), curves]
     say(console, f"wrote {' '.join(name for name in shown if name)} into {folder_name(folder)}")
@@ -292,21 +293,6 @@ def write_sheet(
         rendered=bool(data.source.rendered),
     )
     return paths
-
-
-def _log_image(logger: Any, key: str, path: Path, step: int) -> None:
-    """A picture to whichever tracker can take one."""
-    from pytorch_lightning.loggers import MLFlowLogger, TensorBoardLogger, WandbLogger
-
-    if isinstance(logger, WandbLogger):
-        logger.log_image(key, [str(path)], step=step)
-    elif isinstance(logger, TensorBoardLogger):
-        from torchvision.io import ImageReadMode, read_image
-
-        logger.experiment.add_image(key, read_image(str(path), ImageReadMode.RGB), step)
-        logger.experiment.flush()
-    elif isinstance(logger, MLFlowLogger):
-        logger.experiment.log_artifact(logger.run_id, str(path))
 
 
 # ---------------------------------------------------------------------------------------------------- single queries

@@ -60,6 +60,21 @@ def mlflow_logger(experiment_name: str, save_dir: str, tracking_uri: str, **sett
     return logger
 
 
+def log_image(logger: Any, key: str, path: Path, step: int) -> None:
+    """A picture to whichever tracker can take one."""
+    from pytorch_lightning.loggers import MLFlowLogger, TensorBoardLogger, WandbLogger
+
+    if isinstance(logger, WandbLogger):
+        logger.log_image(key, [str(path)], step=step)
+    elif isinstance(logger, TensorBoardLogger):
+        from torchvision.io import ImageReadMode, read_image
+
+        logger.experiment.add_image(key, read_image(str(path), ImageReadMode.RGB), step)
+        logger.experiment.flush()
+    elif isinstance(logger, MLFlowLogger):
+        logger.experiment.log_artifact(logger.run_id, str(path))
+
+
 def _remembered(note: Path) -> str | None:
     return note.read_text(encoding="utf-8").strip() if note.is_file() else None
 
