@@ -112,7 +112,7 @@ def read_file(
 
     Raises:
         InputError: a file that cannot be read or is no array of records; a record that is not as released (answer
-            other than "0" to "3", other than four options, equal options, absent keys); pictures that are missing, no
+            other than "0" to "3", other than four options, two right options, absent keys); pictures that are missing, no
             pictures, or outside `images_root`, all in one message. The message names file, row and remedy.
     """
     _task(task)
@@ -270,19 +270,19 @@ def _question(record: Any, row: int, task: str, language: str, web_image: bool) 
     answer = _answer(record, task)
     cuisine = category = food_name = ""
     if task == "mivqa":
-        choices = _image_choices(record, language)
+        choices = _image_choices(record, language, answer)
         images = _strings(_get(record, "images", list), "images")
         if len(images) != 4:
             raise _Bad(f"'images' names {len(images)} pictures and must name 4; correct it")
-        if not choices and len(set(images)) < 4:
-            raise _Bad("two of its four pictures are the same file, so two options are equal; correct it")
+        if not choices and images.count(images[answer]) > 1:
+            raise _Bad("the right one of its four pictures is there twice, so two options are right; correct it")
         cluster = "\n".join(sorted(images))
         group = _get(record, "ann_group", str)
         cuisine, category = ("", group) if is_category(group) else (group, "")
     else:
-        choices = _four(_strings(_get(record, "choices", list), "choices"), "choices")
+        choices = _four(_strings(_get(record, "choices", list), "choices"), "choices", answer)
         if language == "en":
-            choices = _four(_strings(_get(record, "choices_en", list), "choices_en"), "choices_en")
+            choices = _four(_strings(_get(record, "choices_en", list), "choices_en"), "choices_en", answer)
         food_name = _get(record, "food_name", str)
         images, cluster = [], food_name.strip()
         if task == "textqa":
@@ -325,26 +325,27 @@ def _answer(record: dict[str, Any], task: str) -> int:
     return int(answer)
 
 
-def _image_choices(record: dict[str, Any], language: str) -> list[str]:
+def _image_choices(record: dict[str, Any], language: str, answer: int) -> list[str]:
     """Text options of a multi-image question; none where the four pictures are the options."""
     if "choices" not in record:
         raise _Bad("has no key 'choices'; restore it")
-    choices = _split(record["choices"], "choices")
+    choices = _split(record["choices"], "choices", answer)
     if language == "en" and choices and "choices_en" in record:  # the release has no English of these options
-        choices = _split(record["choices_en"], "choices_en")
+        choices = _split(record["choices_en"], "choices_en", answer)
     return choices
 
 
-def _split(value: Any, key: str) -> list[str]:
+def _split(value: Any, key: str, answer: int) -> list[str]:
     """Options that were typed as one line with commas between them, or are a list already."""
     if isinstance(value, str):
         value = [part.strip() for part in value.replace("，", ",").split(",")] if value.strip() else []
     if not isinstance(value, list):
         raise _Bad(f"{key!r} is {_kind(value)} and must be a string or a list; correct it")
-    return _four(_strings(value, key), key) if value else []
+    return _four(_strings(value, key), key, answer) if value else []
 
 
-def _four(choices: list[str], key: str) -> list[str]:
+def _four(choices: list[str], key: str, answer: int) -> list[str]:
+    """Four options, none empty, one of them right. Equal wrong ones exist in the release and stay."""
     if len(choices) != 4:
         raise _Bad(f"{key!r} has {len(choices)} options and must have 4; correct it")
     seen: dict[str, int] = {}
@@ -352,12 +353,12 @@ def _four(choices: list[str], key: str) -> list[str]:
         plain = normalised(choice)
         if not plain:
             raise _Bad(f"option {i} of {key!r} is empty; fill it in")
-        if plain in seen:
+        if plain in seen and answer in (seen[plain], i):
             raise _Bad(
-                f"options {seen[plain]} and {i} of {key!r} are equal ({_short.repr(choice)}), so an answer cannot be "
-                "told from another; correct one"
+                f"options {seen[plain]} and {i} of {key!r} are equal ({_short.repr(choice)}) and one is the answer, so "
+                "two are right; correct one"
             )
-        seen[plain] = i
+        seen.setdefault(plain, i)
     return choices
 
 
@@ -421,6 +422,9 @@ def _notes(
             f"{file}: {len(twice)} records are there more than once and count each time (first: rows "
             f"{', '.join(map(str, rows[:4]))})"
         )
+    alike = sum(_has_equal_options(question) for question in questions)
+    if alike:
+        notes.append(f"{file}: {alike} questions have equal wrong options; an answer by such a text is not counted")
     if web_image:
         notes.append(f"{file}: {web} of {len(questions)} questions show a web photo of the dish (data.web_image=true)")
     untranslated = sum(
@@ -430,6 +434,11 @@ def _notes(
     if untranslated:
         notes.append(f"{file}: {untranslated} questions have text options that the file gives in Chinese only")
     return notes
+
+
+def _has_equal_options(question: FoodQuestion) -> bool:
+    options = [normalised(choice) for choice in question.choices] or question.images
+    return len(set(options)) < len(options) and len(question.choices) + len(question.images) > 1
 
 
 # ---- pictures --------------------------------------------------------------------------------------------------------

@@ -14,6 +14,7 @@ from data.errors import InputError
 from engine.trust import require_allowed
 
 RETRIEVAL = "data.retrieval.RetrievalData"
+FOOD = "data.foodieqa.FoodieQAData"
 # What a checkpoint fixes: without these, its weights mean nothing.
 _FIXED = ("data", "text", "features", "reducer", "model", "seed")
 # What may differ all the same: where files lie, and what changes no number.
@@ -126,6 +127,12 @@ def build_data(cfg: DictConfig, fitted: dict[str, Any] | None = None, origin: st
     problem = {"models.choice.ChoiceTask": "choice", "models.retrieval.RetrievalTask": "retrieval"}
     wanted = problem.get(str(cfg.model.get("_target_")), "choice")
     given = "retrieval" if cfg.data._target_ == RETRIEVAL else "choice"
+    if cfg.data._target_ == FOOD:
+        raise InputError(f"data={cfg.data.name}: may be used for evaluation only, never for training; use evaluate.py")
+    if answers_requests(cfg):
+        raise InputError(
+            f"model={cfg.model.name}: answers FoodieQA's questions only; use data=foodieqa/text or another"
+        )
     if wanted != given:
         other = "model=im2recipe" if given == "retrieval" else "model=impatient_reader"
         fit = "ranks recipes and photos" if given == "retrieval" else "asks to choose among answers"
@@ -195,6 +202,11 @@ def seed_all(cfg: DictConfig) -> None:
 def is_trained(cfg: DictConfig) -> bool:
     """Whether the model of the config is a network that must be trained."""
     return "net" in cfg.model
+
+
+def answers_requests(cfg: DictConfig) -> bool:
+    """Whether the model of the config answers questions through requests and replies (models/backend.py)."""
+    return hasattr(get_object(str(cfg.model._target_)), "capabilities")
 
 
 def load_weights(model: Any, checkpoint: dict[str, Any], origin: str) -> None:

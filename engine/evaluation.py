@@ -18,6 +18,7 @@ from data.recipeqa import export_official, read_questions
 from data.records import Question
 from data.retrieval import RetrievalData
 from engine.build import (
+    FOOD,
     RETRIEVAL,
     build_data,
     build_model,
@@ -48,6 +49,8 @@ def evaluate(cfg: DictConfig) -> float | None:
     """
     console = make_console()
     overrides = command_overrides()
+    if cfg.data._target_ == FOOD:
+        return _food(cfg, overrides, console)
     _check_settings(cfg)
     if cfg.embeddings or cfg.folds or cfg.released:
         given = ["ckpt_path", "embeddings", "folds", "released"]
@@ -99,6 +102,17 @@ def evaluate(cfg: DictConfig) -> float | None:
     if cfg.export:
         _export(cfg, folder, data, scores, console)
     return metrics[f"{cfg.split}/accuracy"]
+
+
+def _food(cfg: DictConfig, overrides: list[str], console: Console) -> float | None:
+    """Questions that no model here is trained on; what asks them is imported only now."""
+    from engine.asking import evaluate_food
+
+    for key in ("ckpt_path", "embeddings", "folds", "released", "question", "export", "query", "gallery"):
+        if cfg[key]:
+            raise InputError(f"{key}={cfg[key]}: is nothing for data={cfg.data.name}; leave it out")
+    seed_all(cfg)
+    return evaluate_food(cfg, overrides, console)
 
 
 def _check_settings(cfg: DictConfig) -> None:

@@ -2,6 +2,7 @@
 
 import importlib
 import os
+import re
 import sys
 from collections.abc import Callable
 from datetime import datetime
@@ -38,10 +39,25 @@ def _run_folder(
         home = folder.parent if folder.name == "checkpoints" else folder
         return str(home if kind == "train" else home / f"{kind}_{time}")
     suffix = "" if kind == "train" else f"_{kind}"
-    return f"runs/{data}/{model}/{time}{suffix}"
+    return f"runs/{data}/{file_label(model)}/{time}{suffix}"
+
+
+def file_label(name: str | None) -> str:
+    """A model's name as a name for files: of a folder its last part, of a hub name owner--name."""
+    if name is None:
+        return "model"
+    text = Path(name).absolute().name if Path(name).is_dir() else str(name)
+    return re.sub(r"[^\w.\-]+", "--", text).strip("-.") or "model"
+
+
+def _food_set(task: str, root: str | None, file: str | None) -> str:
+    """Name of a set of food questions: made here, of one's own file, or the benchmark."""
+    kind = "questions_file" if file else "foodieqa" if root else "demo_dishes"
+    return f"{kind}/{task}"
 
 
 OmegaConf.register_new_resolver("run_folder", _run_folder, use_cache=True, replace=True)
+OmegaConf.register_new_resolver("food_set", _food_set, replace=True)
 
 
 def guarded(module: str, name: str, cfg: DictConfig) -> Any:

@@ -21,7 +21,7 @@ def options(group: str) -> list[str]:
 GROUPS = [path.name for path in sorted(CONF.iterdir()) if path.is_dir() and path.name != "published"]
 # Groups that stand at a place of a model or belong to some data only, and data sets that are the keys of others.
 PLACES = {"loss": ["data=wikibooks/retrieval", "model=im2recipe"], "filters": ["data=recipe1m", "model=im2recipe"]}
-BASES = [("data", "choice"), ("data", "retrieval")]
+BASES = [("data", "choice"), ("data", "retrieval"), ("data", "foodieqa/base")]
 CASES = [(group, name) for group in GROUPS for name in options(group) if (group, name) not in BASES]
 
 

@@ -208,9 +208,9 @@ def test_answers_are_the_strings_0_to_3(tmp_path, answer):
         ("sivqa", {"choices": "a,b,c,d"}, "is a string and must be a list"),
         ("sivqa", {"choices": ["a", "b", 3, "d"]}, "holds a number"),
         ("sivqa", {"choices": ["a", "b", "  ", "d"]}, "option 2 of 'choices' is empty"),
-        ("sivqa", {"choices": ["安徽", "b", "c", "安徽 "]}, "options 0 and 3 of 'choices' are equal"),
-        ("sivqa", {"choices": ["赣菜 (客家菜）", "赣菜 （客家菜)", "c", "d"]}, "options 0 and 1"),
-        ("sivqa", {"choices": ["Pork", "b", "pORK", "d"]}, "options 0 and 2"),
+        ("sivqa", {"answer": "3", "choices": ["安徽", "b", "c", "安徽 "]}, "options 0 and 3 of 'choices' are equal"),
+        ("sivqa", {"answer": "0", "choices": ["赣菜 (客家菜）", "赣菜 （客家菜)", "c", "d"]}, "options 0 and 1"),
+        ("sivqa", {"answer": "0", "choices": ["Pork", "b", "pORK", "d"]}, "options 0 and 2"),
         ("sivqa", {"food_meta": None}, "no key 'food_meta'"),
         ("sivqa", {"food_meta": {"food_type": "川菜"}}, "food_meta: has no key 'food_file'"),
         ("sivqa", {"food_meta": {"food_file": "a.jpg", "food_type": 3}}, "'food_type' is a number"),
@@ -227,7 +227,7 @@ def test_answers_are_the_strings_0_to_3(tmp_path, answer):
         ("mivqa", {"choices": "a,b,c,b"}, "options 1 and 3"),
         ("mivqa", {"choices": {"A": "a"}}, "is an object"),
         ("mivqa", {"images": ["a.jpg", "b.jpg", "c.jpg"]}, "names 3 pictures and must name 4"),
-        ("mivqa", {"images": ["a.jpg", "b.jpg", "c.jpg", "a.jpg"]}, "the same file"),
+        ("mivqa", {"answer": "3", "images": ["a.jpg", "b.jpg", "c.jpg", "a.jpg"]}, "there twice"),
         ("mivqa", {"ann_group": None}, "no key 'ann_group'"),
     ],
 )
@@ -242,6 +242,12 @@ def test_a_bad_record_is_named_with_its_row_or_left_out(tmp_path, task, changes,
     report = read_file(path, task, "zh", on_bad_record="skip")
     assert [question.row for question in report.questions] == [0, 2]
     assert report.skipped[0].row == 1 and "1 of 3 records left out" in report.notes[0]
+
+
+def test_equal_wrong_options_stay_and_are_counted(tmp_path):
+    path = one_record(tmp_path, "sivqa", answer="1", choices=["安徽", "b", "c", "安徽 "])
+    report = read_file(path, "sivqa", "zh")
+    assert len(report.questions) == 3 and any("equal wrong options" in note for note in report.notes)
 
 
 @pytest.mark.parametrize("name", ["../a.jpg", "/etc/passwd", "x/../../a.jpg", "a\\b.jpg", "", "a\n.jpg", "a" * 300])
