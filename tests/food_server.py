@@ -46,7 +46,7 @@ class FoodServer:
         max_images: most images in one request; 0 refuses images as llama.cpp does, others as vLLM does.
         logprobs: given | ignored (accepted, and nothing comes back) | refused (HTTP 400).
         refuse_prefill: HTTP status for a request that ends with an assistant turn, such as 400 or 422.
-        refuse: (status, message) for every chat request.
+        refuse: (status, message), or with a code of the error, for every chat request.
         delay: seconds before each answer.
         hang: seconds a `timeout` fault holds the connection before it closes it.
     """
@@ -65,7 +65,7 @@ class FoodServer:
         max_images: int = 16,
         logprobs: str = "given",
         refuse_prefill: int | None = None,
-        refuse: tuple[int, str] | None = None,
+        refuse: tuple[int, str] | tuple[int, str, str] | None = None,
         delay: float = 0.0,
         hang: float = 30.0,
     ) -> None:
@@ -140,8 +140,8 @@ class FoodServer:
         if seconds > 0:
             self._stopping.wait(seconds)
 
-    def refusal(self, body: dict[str, Any], headers: Mapping[str, str]) -> tuple[int, str] | None:
-        """Status and message where a request is refused."""
+    def refusal(self, body: dict[str, Any], headers: Mapping[str, str]) -> tuple[Any, ...] | None:
+        """Status, message and perhaps code where a request is refused."""
         sent = headers.get("Authorization", "")
         if self.key is not None and sent != f"Bearer {self.key}":
             return 401, f"Incorrect API key provided: {sent.removeprefix('Bearer ')}"
@@ -307,10 +307,10 @@ class _Handler(BaseHTTPRequestHandler):
         else:
             self._send(200, data)
 
-    def _error(self, status: int, message: str) -> None:
+    def _error(self, status: int, message: str, code: str | int | None = None) -> None:
         if self.food.kind in ("transformers", "ollama") and status == 422:
             return self._json(status, {"detail": message})
-        self._json(status, {"error": {"message": message, "type": "error", "code": status}})
+        self._json(status, {"error": {"message": message, "type": "error", "code": code or status}})
 
     def _json(self, status: int, value: dict[str, Any]) -> None:
         self._send(status, _encoded(value))

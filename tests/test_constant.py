@@ -1,6 +1,7 @@
 """Trivial systems: what they choose, that they never see the answer they are scored on, and that they repeat."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hydra.utils import instantiate
@@ -16,7 +17,7 @@ from tests.runs import ROOT, composed
 ORDERS = [tuple((i + k) % 4 for i in range(4)) for k in range(4)]
 
 
-def question(row: int, answer: int = 0, kind: str = "flavor", cluster: str = "", **changes) -> FoodQuestion:
+def question(row: int, answer: int = 0, kind: str = "flavor", cluster: str = "", **changes: Any) -> FoodQuestion:
     made = FoodQuestion(
         task="textqa",
         row=row,
@@ -40,7 +41,7 @@ def asked(questions: list[FoodQuestion]) -> list[Request]:
 def scores(model: Trivial, questions: list[FoodQuestion]) -> list[dict[str, float]]:
     replies = dict(model.answer(asked(questions)))
     assert len(replies) == len(questions) and all(reply.error is None for reply in replies.values())
-    found = [replies[request].scores for request in asked(questions)]
+    found = [replies[request].scores or {} for request in asked(questions)]
     assert all(tuple(item) == tuple(LETTERS) for item in found)
     return found
 
@@ -119,9 +120,9 @@ def test_rotated_questions_count_once_in_their_own_order():
 
 
 def test_settings_that_cannot_be_are_refused():
-    for wrong in ({"choose": "oracle"}, {"choose": "position", "position": 4}, {"choose": "position", "position": -1}):
+    for choose, position in (("oracle", None), ("position", 4), ("position", -1)):
         with pytest.raises(InputError, match="model"):
-            Trivial(**wrong)
+            Trivial(choose, position)
     with pytest.raises(InputError, match=r"asking\.method=generate"):
         Trivial("random").check("generate")
     Trivial("random").check("score")
