@@ -113,7 +113,7 @@ def load_whole(auto_class: Any, path: str, device_map: Any = None, **options: An
         absent = [*found["missing_keys"], *(str(key) for key in found.get("mismatched_keys") or ())]
         if absent:
             raise InputError(
-                f"model.name={path}: {len(absent)} weights are absent or of another shape ({sorted(absent)[0]}, ...), "
+                f"model.name={path}: lacks {len(absent)} weights or has them in another shape ({sorted(absent)[0]}), "
                 "and random ones in their place would guess; fetch the model again, or another version of it"
             )
     return model.eval()

@@ -367,12 +367,32 @@ def test_answers_end_where_the_model_ends_them(tiny: Any, tmp_path: Path) -> Non
     third = int(model._model.generate(ids["input_ids"], max_new_tokens=3, do_sample=False)[0, -1])
     folder = shutil.copytree(tiny("llama"), tmp_path / "ending")
     settings = json.loads((folder / "generation_config.json").read_text())
-    # Its own wish to sample must not be heard; the token it ends with must.
-    settings |= {"eos_token_id": [2, third], "do_sample": True, "temperature": 5.0, "repetition_penalty": 3.0}
+    settings |= {"eos_token_id": [2, third]}
     (folder / "generation_config.json").write_text(json.dumps(settings))
     short = answered(TransformersModel(str(folder), max_new_tokens=8), [r])[r.key]
     assert short.finish_reason == "stop" and short.usage is not None and short.usage["completion_tokens"] <= 3
     assert long.response is not None and short.response is not None and long.response.startswith(short.response)
+
+
+def test_generation_settings_of_the_model_are_not_heard(tiny: Any, tmp_path: Path) -> None:
+    """Some instruct models ask to be sampled, or punish what the prompt has said, such as an option letter."""
+    requests = [request("问" * n) for n in range(1, 5)]
+    plain = answered(TransformersModel(tiny("llama")), requests)
+    folder = shutil.copytree(tiny("llama"), tmp_path / "wishes")
+    settings = json.loads((folder / "generation_config.json").read_text())
+    settings |= {"do_sample": True, "temperature": 9.0, "repetition_penalty": 90.0, "suppress_tokens": list(range(200))}
+    (folder / "generation_config.json").write_text(json.dumps(settings))
+    found = answered(TransformersModel(str(folder)), requests)
+    assert {k: r.response for k, r in found.items()} == {k: r.response for k, r in plain.items()}
+    model = TransformersModel(str(folder))
+    model._read()
+    with pretrained.loading("x", "x"):
+        import transformers
+
+        own = transformers.AutoModelForCausalLM.from_pretrained(folder).eval()
+    inputs = model._tokenizer(model._row(requests[0]).text, return_tensors="pt", add_special_tokens=False)
+    heard = own.generate(inputs["input_ids"], do_sample=False, max_new_tokens=16)[0, inputs["input_ids"].shape[1] :]
+    assert model._tokenizer.decode(heard, skip_special_tokens=True) != plain[requests[0].key].response
 
 
 def test_special_tokens_are_no_part_of_the_answer(tiny: Any) -> None:
@@ -534,7 +554,7 @@ def test_weights_that_would_be_random_are_refused(tiny: Any, tmp_path: Path) -> 
     weights = load_file(folder / "model.safetensors")
     weights.pop("model.layers.1.mlp.up_proj.weight")
     save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
-    with pytest.raises(InputError, match=r"1 weights are absent .*up_proj"):
+    with pytest.raises(InputError, match=r"lacks 1 weights .*up_proj"):
         answered(TransformersModel(str(folder)), [request("问")])
 
 

@@ -203,3 +203,44 @@ def save_tiny(
     model.save_pretrained(folder)
     reader.save_pretrained(folder)
     return folder
+
+
+def save_tiny_clip(folder: Path, kind: str = "clip", longest: int = 40) -> Path:
+    """Write a tiny dual encoder: `clip`, `siglip` (texts filled up to full length), or `chinese_clip` (a BERT)."""
+    import transformers as t
+
+    tokenizer = tiny_tokenizer(model_max_length=longest)
+    sizes = {"hidden_size": SIZE, "intermediate_size": 2 * SIZE, "num_hidden_layers": LAYERS}
+    text = {**sizes, "num_attention_heads": HEADS, "vocab_size": len(tokenizer), "max_position_embeddings": longest}
+    text |= {"pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2}
+    images = {"size": {"height": 28, "width": 28}} if kind == "siglip" else {"size": {"shortest_edge": 28}}
+    images |= {} if kind == "siglip" else {"crop_size": {"height": 28, "width": 28}}
+    torch.manual_seed(0)
+    if kind == "clip":
+        # CLIP takes the state at its end mark, which its tokenizer writes.
+        tokenizer = _ended(tokenizer)
+        model = t.CLIPModel(t.CLIPConfig(text_config=text, vision_config=_vision(), projection_dim=24))
+        processor = t.CLIPProcessor(t.CLIPImageProcessor(**images), tokenizer)
+    elif kind == "siglip":
+        model = t.SiglipModel(t.SiglipConfig(text_config=text, vision_config=_vision()))
+        processor = t.SiglipProcessor(t.SiglipImageProcessor(**images), tokenizer)
+    else:
+        config = t.ChineseCLIPConfig(text_config=text, vision_config=_vision(), projection_dim=24)
+        model = t.ChineseCLIPModel(config)
+        processor = t.ChineseCLIPProcessor(t.ChineseCLIPImageProcessor(**images), tokenizer)
+    generator = torch.Generator().manual_seed(1)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            if parameter.ndim >= 2:
+                parameter.normal_(std=0.2, generator=generator)
+    model.save_pretrained(folder)
+    processor.save_pretrained(folder)
+    return folder
+
+
+def _ended(tokenizer: Any) -> Any:
+    from tokenizers.processors import TemplateProcessing
+
+    marks = [(token, tokenizer.convert_tokens_to_ids(token)) for token in ("<s>", "</s>")]
+    tokenizer.backend_tokenizer.post_processor = TemplateProcessing(single="<s> $A </s>", special_tokens=marks)
+    return tokenizer
