@@ -165,7 +165,7 @@ def _names(found: Row) -> tuple[str, str]:
     """Names of the runs; two of one name are told apart by their folders."""
     a, b = found["a"]["name"], found["b"]["name"]
     if a == b:
-        a, b = (f"{run['name']} [{Path(run['folder']).name}]" for run in (found["a"], found["b"]))
+        a, b = (f"{run['name']} ({Path(run['folder']).name})" for run in (found["a"], found["b"]))
     return a, b
 
 

@@ -394,12 +394,20 @@ def _p_text(p: float | None) -> str:
 
 
 def _letter_panel(axis: Any, answers: Sequence[int], truth: Sequence[int], n: int) -> None:
+    from matplotlib.patheffects import withStroke
+
     x = np.arange(4)
     axis.bar(x - 0.2, np.asarray(answers) / n, width=0.38, color=BLUE, label="answers")
     axis.bar(x + 0.2, np.asarray(truth) / n, width=0.38, color=PALE, label="truth")
     for place, count in enumerate(answers):
         axis.annotate(
-            str(count), (place - 0.2, count / n), textcoords="offset points", xytext=(0, 2), ha="center", fontsize=6.8
+            str(count),
+            (place - 0.2, count / n),
+            textcoords="offset points",
+            xytext=(0, 2),
+            ha="center",
+            fontsize=6.8,
+            path_effects=[withStroke(linewidth=1.6, foreground="white")],
         )
     axis.axhline(CHANCE, color="0.45", linestyle="--", linewidth=1)
     axis.set_xticks(x, LETTERS)

@@ -81,7 +81,7 @@ def publish_food(
     for logger in loggers:
         logger.log_metrics(scalars, step=step)
         for name in figures:
-            log_image(logger, f"test/{name.removesuffix('.png')}", folder / name, step)
+            log_image(logger, f"figures/{name.removesuffix('.png')}", folder / name, step)
         logger.save()
     shown = ["metrics.json", "results.md", "predictions.jsonl", *figures]
     say(console, f"wrote {' '.join(shown)} into {folder_name(folder)}")
