@@ -602,13 +602,8 @@ class TransformersModel:
                     )
         return Continuations(len(prompt) - shared, prompt[-4:], tuple(tokens))
 
-    def _next(
-        self, rows: Sequence[_Row], images: Mapping[str, Any], forced: Sequence[tuple[int, ...]]
-    ) -> list[torch.Tensor]:
-        """Log-probabilities (B, V) float32 of the next token, and of those after each forced token.
-
-        Row i is made to go on with `forced[i]`; entry t of the result is what the model expected after t of them.
-        """
+    def _before_letters(self, rows: Sequence[_Row], images: Mapping[str, Any]) -> dict[str, Any]:
+        """Tensors of a batch up to where the letters begin, on the device."""
         inputs = self._encode(rows, images)
         for row, ids in zip(rows, inputs["input_ids"].tolist(), strict=True):
             assert row.letters is not None
@@ -618,26 +613,33 @@ class TransformersModel:
                     f"model.name={self.path}: its processor cuts the prompt into other tokens than its tokenizer, so "
                     "the letters have no certain token; use asking.method=generate"
                 )
-        width, merged = inputs["input_ids"].shape[1], rows[0].group[2]
-        if merged:
-            # Every matrix of one column for each token: ids, masks, token types.
-            inputs = {k: v[:, :-merged] if v.ndim == 2 and v.shape[1] == width else v for k, v in inputs.items()}
-            width -= merged
-        steps = max(map(len, forced))
+        merged, width = rows[0].group[2], inputs["input_ids"].shape[1]
+        if not merged:
+            return inputs
+        # Every matrix of one column for each token: ids, masks, token types.
+        return {k: v[:, :-merged] if v.ndim == 2 and v.shape[1] == width else v for k, v in inputs.items()}
+
+    def _next(self, inputs: Mapping[str, Any], forced: Sequence[tuple[int, ...]]) -> list[torch.Tensor]:
+        """Log-probabilities (B, V) float32 of the next token, and of those after each forced token.
+
+        Row i is made to go on with `forced[i]`; entry t of the result is what the model expected after t of them.
+        """
+        width, steps = inputs["input_ids"].shape[1], max(map(len, forced))
+        padding = self._model.generation_config.pad_token_id
 
         def allowed(row: int, ids: torch.Tensor) -> list[int]:
             place = len(ids) - width
             return [forced[row][place] if place < len(forced[row]) else padding]
 
-        padding = self._model.generation_config.pad_token_id
         options: dict[str, Any] = {"prefix_allowed_tokens_fn": allowed} if steps else {}
         output = self._call(inputs, max_new_tokens=steps + 1, do_sample=False, output_logits=True, **options)
         return [logits.float().log_softmax(-1).cpu() for logits in output.logits]
 
     def _letter_scores(self, rows: Sequence[_Row], images: Mapping[str, Any]) -> list[dict[str, Any]]:
-        first = self._next(rows, images, [()] * len(rows))[0]
+        inputs = self._before_letters(rows, images)
+        first = self._next(inputs, [()] * len(rows))[0]
         found: list[list[list[float]]] = []  # row, letter, spelling
-        later: list[tuple[int, tuple[int, ...]]] = []  # row and the tokens before the letter's last one
+        later: list[list[tuple[int, ...]]] = []  # row, and what comes before the last token of longer spellings
         for i, row in enumerate(rows):
             assert row.letters is not None
             scores = [[float(first[i, form[0]]) for form in forms if len(form) == 1] for forms in row.letters.tokens]
@@ -645,43 +647,40 @@ class TransformersModel:
             floor = _log_sum([value for letter in scores for value in letter]) + math.log(_NEGLIGIBLE)
             plain = {forms[0][:-1] for forms in row.letters.tokens}
             before = {form[:-1] for forms in row.letters.tokens for form in forms if len(form) > 1}
-            later += [(i, b) for b in sorted(before) if b in plain or float(first[i, b[0]]) > floor]
-        for start in range(0, len(later), self.batch_size):
-            part = later[start : start + self.batch_size]
-            steps = self._next([rows[i] for i, _ in part], images, [before for _, before in part])
-            for k, (i, before) in enumerate(part):
-                letters = rows[i].letters
-                assert letters is not None
-                so_far = sum(float(steps[t][k, token]) for t, token in enumerate(before))
-                for scores, forms in zip(found[i], letters.tokens, strict=True):
-                    scores += [so_far + float(steps[len(before)][k, f[-1]]) for f in forms if f[:-1] == before]
+            later.append([b for b in sorted(before) if b in plain or float(first[i, b[0]]) > floor])
+        for k in range(max(map(len, later))):
+            forced = [before[k] if k < len(before) else () for before in later]
+            steps = self._next(inputs, forced)
+            for i, (row, before) in enumerate(zip(rows, forced, strict=True)):
+                assert row.letters is not None
+                so_far = sum(float(steps[t][i, token]) for t, token in enumerate(before))
+                for scores, forms in zip(found[i], row.letters.tokens, strict=True):
+                    ends = [form[-1] for form in forms if before and form[:-1] == before]
+                    scores += [so_far + float(steps[len(before)][i, end]) for end in ends]
         replies = []
         for i, row in enumerate(rows):
             totals = [_log_sum(values) for values in found[i]]
-            said = self._tokenizer.decode([int(first[i].argmax())])
             replies.append(
                 {
                     "scores": dict(zip(LETTERS, totals, strict=True)),
                     "letter_mass": math.exp(min(_log_sum(totals), 0.0)),
                     "flags": ("opening_merged",) if row.group[2] else (),
-                    "extra": {"likeliest": said},
+                    "extra": {"likeliest": self._tokenizer.decode([int(first[i].argmax())])},
                 }
             )
         return replies
 
     def _text_scores(self, rows: Sequence[_Row], images: Mapping[str, Any]) -> list[dict[str, Any]]:
-        """Log-probabilities of the option texts, for each request all tokens of all its options."""
-        pairs = [(i, k) for i in range(len(rows)) for k in range(len(LETTERS))]
+        """Log-probabilities of the option texts, one pass for each option."""
+        inputs = self._before_letters(rows, images)
         sums: list[list[float]] = [[] for _ in rows]
         means: list[list[float]] = [[] for _ in rows]
-        for start in range(0, len(pairs), self.batch_size):
-            part = [(rows[i], rows[i].letters, i, k) for i, k in pairs[start : start + self.batch_size]]
-            texts = [letters.tokens[k][0] for _, letters, _, k in part if letters is not None]
-            steps = self._next([row for row, *_ in part], images, [text[:-1] for text in texts])
-            for place, (_, _, i, _) in enumerate(part):
-                total = sum(float(steps[t][place, token]) for t, token in enumerate(texts[place]))
-                sums[i].append(total)
-                means[i].append(total / len(texts[place]))
+        for k in range(len(LETTERS)):
+            texts = [row.letters.tokens[k][0] for row in rows if row.letters is not None]
+            steps = self._next(inputs, [text[:-1] for text in texts])
+            for i, text in enumerate(texts):
+                sums[i].append(sum(float(steps[t][i, token]) for t, token in enumerate(text)))
+                means[i].append(sums[i][-1] / len(text))
         return [
             {
                 "scores": dict(zip(LETTERS, sums[i] if self.scored == "text_sum" else means[i], strict=True)),
