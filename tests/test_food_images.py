@@ -152,6 +152,7 @@ def test_folders_and_settings_are_refused(tmp_path: Path) -> None:
         data_uri(tmp_path / "a.png", quality=0)
 
 
+@pytest.mark.filterwarnings("ignore:Corrupt EXIF")
 def test_damaged_exif_does_not_lose_the_photo(tmp_path: Path) -> None:
     drawing(40, 20).save(tmp_path / "a.jpg", exif=b"Exif\x00\x00MM\x00*\xff\xff\xff\xff" + bytes(20))
     assert load_image(tmp_path / "a.jpg").size == (40, 20)
