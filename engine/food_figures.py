@@ -9,7 +9,7 @@ import numpy as np
 
 from data.files import atomic_file
 from data.records import LETTERS
-from engine.food_scores import CHANCE, prompt_name
+from engine.food_scores import CHANCE
 
 BLUE, ORANGE, GREEN, GREY, PALE, INK = "#1b6ca8", "#e07b39", "#4c956c", "#8a8f98", "#c9ced6", "#222831"
 Row = dict[str, Any]
@@ -122,7 +122,7 @@ def _accuracy(summary: Row, published: Sequence[Row]) -> Any:
     over, best = summary["over_prompts"], summary["over_prompts"]["best"]
     lines: list[Row] = [
         {
-            "label": prompt_name(row["prompt"]) if row["prompt"] != "none" else summary["model"],
+            "label": row["label"],
             "x": row["accuracy"],
             "inner": row["interval"],
             "outer": row["clustered"],
@@ -382,7 +382,7 @@ def _letter_bars(summary: Row) -> Any:
     for axis, row in zip(axes[0], prompts, strict=True):
         _letter_panel(axis, row["letters"]["answers"], row["letters"]["truth"], row["n"])
         p = row["letters"]["p_uniform"]
-        axis.set_title(prompt_name(row["prompt"]), fontsize=8.5)
+        axis.set_title(row["label"], fontsize=8.5)
         unread = f"unread {row['failures']['rate']:.1%}; " if row["failures"]["count"] else ""
         axis.set_xlabel(f"{unread}even: p {_p_text(p)}", fontsize=7.5)
     axes[0, 0].legend(frameon=False, fontsize=7.5, loc="upper right")
@@ -439,10 +439,10 @@ def _rotations(summary: Row) -> Any:
         y = np.asarray([row[key]["accuracy"] for key in keys])
         ends = np.asarray([row[key]["clustered"] for key in keys]).T
         colour = colours[i % len(colours)]
-        axes[0].bar(x, y, width=wide * 0.9, color=colour, label=prompt_name(row["prompt"]), alpha=0.85)
+        axes[0].bar(x, y, width=wide * 0.9, color=colour, label=row["label"], alpha=0.85)
         axes[0].errorbar(x, y, yerr=np.abs(ends - y), fmt="none", ecolor=INK, elinewidth=0.9, capsize=2)
         place = [p["accuracy"] for p in row["by_place"]]
-        axes[1].plot(range(4), place, marker="o", markersize=4, color=colour, label=prompt_name(row["prompt"]))
+        axes[1].plot(range(4), place, marker="o", markersize=4, color=colour, label=row["label"])
         given = row["n"] * summary["positions"]["orders"]
         axes[2].plot(range(4), np.asarray(row["letters"]["answers"]) / given, marker="o", markersize=4, color=colour)
     for axis in axes:

@@ -16,7 +16,7 @@ from data.records import LETTERS
 from engine.food_compare import compare_runs, render_comparison
 from engine.food_figures import draw_food
 from engine.food_published import published_food_rows
-from engine.food_scores import cluster_of, percent, prompt_name, summarise
+from engine.food_scores import cluster_of, percent, summarise
 from engine.report import folder_name, make_console, say
 from engine.runfolder import write_json, write_jsonl
 from engine.trackers import log_image
@@ -225,8 +225,7 @@ def _accuracy_sheet(metrics: Row) -> Sheet:
     )
     for row in metrics["prompts"]:
         note = f"{row['missing']} without reply: {_interval(row['bounds'])} % of all" if row["missing"] else ""
-        name = prompt_name(row["prompt"]) if row["prompt"] != "none" else metrics["model"]
-        sheet.add("this run", name, *_scores(row), percent(row["failures"]["rate"]), note)
+        sheet.add("this run", row["label"], *_scores(row), percent(row["failures"]["rate"]), note)
     if over["k"] > 1:
         best, n = over["best"], metrics["n"]
         sheet.add(
@@ -298,7 +297,7 @@ def _replies_sheet(metrics: Row) -> Sheet | None:
             cells += [percent(parser["accuracy"]), str(parser["guessed"])] if parser else ["", ""]
         if masses:
             cells.append(f"{mass['mean']:.2f}" if mass else "")
-        sheet.add("this run", prompt_name(row["prompt"]), *cells)
+        sheet.add("this run", row["label"], *cells)
     truth = metrics["truth"]
     even = rows[0]["letters"]["p_truth_uniform"]
     spare = [""] * (len(columns) - 6)
@@ -338,7 +337,7 @@ def _positions_sheet(metrics: Row) -> Sheet | None:
         cells += [percent(row["all_orders"]["accuracy"])] if all_orders else []
         cells += [percent(row["same_content_share"]), percent(row["same_letter_share"]), str(row["failed_in_any"])]
         cells += [percent(place["accuracy"], 0) for place in row["by_place"]]
-        sheet.add("this run", prompt_name(row["prompt"]), *cells)
+        sheet.add("this run", row["label"], *cells)
     chance = ["", "25.0", "25.0", "0.4", *(["0.0"] if all_orders else []), "", "", "", *["25"] * 4]
     sheet.add("baseline", "chance", *chance)
     incomplete = sum(row["incomplete"] for row in found["prompts"])

@@ -108,6 +108,8 @@ def summarise(
         "settings": _plain(dict(settings)),
         "notes": list(notes),
     }
+    for row in [*prompts, *(summary["positions"] or {"prompts": []})["prompts"]]:
+        row["label"] = prompt_name(row["prompt"]) if row["prompt"] != "none" else summary["model"]
     summary["verdict"] = _verdict(summary, credit, clusters, questions, seed)
     return summary
 
@@ -477,7 +479,7 @@ def _groups(attribute: str, questions: Sequence[FoodQuestion], credit: np.ndarra
     everything = [counted(str(label), given & (labels == label)) for label in np.unique(labels[given])]
     everything.sort(key=lambda row: (-row["n"], row["label"]))
     rows, small = [row for row in everything if not row["small"]], [row for row in everything if row["small"]]
-    if len(small) > 1:
+    if len(small) > 1 and rows:
         rows.append(counted(f"other (n<{minimum})", given & np.isin(labels, [row["label"] for row in small])))
         rows[-1]["merged"] = [row["label"] for row in small]
     else:
@@ -501,8 +503,9 @@ def _cross(questions: Sequence[FoodQuestion], credit: np.ndarray, minimum: int) 
     counts = Counter(types)
     small = {label for label, n in counts.items() if n < minimum}
     other = f"other (n<{minimum})"
-    columns = [label for label, _ in counts.most_common() if len(small) < 2 or label not in small]
-    columns += [other] if len(small) > 1 else []
+    merged = small if 1 < len(small) < len(counts) else set()
+    columns = [label for label, _ in counts.most_common() if label not in merged]
+    columns += [other] if merged else []
     blocks = []
     for attribute in ("cuisine", "category"):
         labels = [getattr(q, attribute).strip() and _DISPLAY[attribute](getattr(q, attribute)) for q in questions]
@@ -594,7 +597,8 @@ def _verdict(
     words = (
         "beats chance" if low > CHANCE else "is worse than chance" if high < CHANCE else "cannot be told from chance"
     )
-    lines.append(f"{name} {words}: mean over {_prompts_text(over['k'])} {shown}")
+    mean = f"mean over {over['k']} prompts " if over["k"] > 1 else ""
+    lines.append(f"{name} {words}: {mean}{shown}")
     if over["k"] > 1:
         best = over["best"]
         lines.append(
@@ -618,17 +622,13 @@ def _verdict(
     lines += _parser_lines(prompts, str(summary["settings"].get("extraction", "")))
     if summary["positions"]:
         lines += [
-            f"{prompt_name(row['prompt'])}: right in all four rotations {percent(row['circular']['accuracy'])} % "
+            f"{row['label']}: right in all four rotations {percent(row['circular']['accuracy'])} % "
             f"(chance 0.4), in the file's order {percent(row['vanilla']['accuracy'])} %; the same option in all orders "
             f"in {percent(row['same_content_share'])} % of {row['n']} questions"
             for row in summary["positions"]["prompts"]
             if row["n"]
         ]
     return lines
-
-
-def _prompts_text(k: int) -> str:
-    return "one prompt" if k == 1 else f"{k} prompts"
 
 
 def _against_trivial(
@@ -664,11 +664,11 @@ def _letter_lines(prompts: Sequence[Row]) -> list[str]:
             continue
         top = int(np.argmax(answers))
         if answers[top] == given and given >= 5:
-            lines.append(f"{prompt_name(row['prompt'])}: every answer is {LETTERS[top]}")
+            lines.append(f"{row['label']}: every answer is {LETTERS[top]}")
         elif (row["letters"]["p_uniform"] or 1.0) < 0.001 and answers[top] / given > 0.4:
             share, truth = answers[top] / given, row["letters"]["truth"][top] / sum(row["letters"]["truth"])
             lines.append(
-                f"{prompt_name(row['prompt'])}: {percent(share, 0)} % of the answers are {LETTERS[top]}, which is "
+                f"{row['label']}: {percent(share, 0)} % of the answers are {LETTERS[top]}, which is "
                 f"right in {percent(truth, 0)} %"
             )
     return lines
@@ -683,7 +683,7 @@ def _parser_lines(prompts: Sequence[Row], extraction: str) -> list[str]:
         parser = row["published_parser"]
         if parser and (parser["guessed"] or abs(parser["accuracy"] - row["accuracy"]) > 1e-9):
             lines.append(
-                f"{prompt_name(row['prompt'])}: the published parser would say {percent(parser['accuracy'])} % "
+                f"{row['label']}: the published parser would say {percent(parser['accuracy'])} % "
                 f"instead of {percent(row['accuracy'])} %, {parser['guessed']} of {parser['n']} answers guessed"
             )
     return lines

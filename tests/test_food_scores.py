@@ -315,6 +315,14 @@ def test_spellings_of_one_cuisine_are_one_group_and_a_single_small_group_keeps_i
     assert cuisines["rows"][0]["spelled"] == ["上海本帮菜", "上海菜"] and "merged" not in cuisines["rows"][-1]
 
 
+def test_where_every_group_is_small_none_is_merged():
+    questions = [question(row, question_type="flavor" if row % 2 else "present") for row in range(8)]
+    result = summary(outcomes(questions, right_place, ["none"]), questions)
+    assert [row["label"] for row in result["groups"][0]["rows"]] == ["Flavor", "Presentation"]
+    assert result["cross"]["columns"] == ["Presentation", "Flavor"]
+    assert result["prompts"][0]["label"] == "toy", "a system without prompts goes by its name"
+
+
 def test_questions_without_a_cuisine_are_in_no_group():
     questions = [question(row, cuisine="") for row in range(4)]
     result = summary(outcomes(questions, right_place), questions)
