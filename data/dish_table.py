@@ -7,6 +7,7 @@ import json
 import unicodedata
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 from urllib.parse import urlsplit
@@ -98,6 +99,7 @@ COLUMNS = tuple(
 )  # fmt: skip
 
 
+@lru_cache(maxsize=1 << 16)
 def normal(text: str) -> str:
     """The form in which two texts are compared: NFKC, no outer white space, inner runs as one blank, case folded."""
     return " ".join(unicodedata.normalize("NFKC", text).casefold().split())
