@@ -1325,7 +1325,7 @@ def _hot_pot(s: _Scene) -> None:
     for side in (-1, 1):
         _hoop(s.pen, x + side * 38, y, 5, 6, 2.4, dark(_INK, 0.1))
     red = v.red_oil or v.colour[0] - v.colour[1] > 90
-    divided = v.red_oil and v.name_hint != "grid"
+    divided = v.red_oil and v.mark != "grid"
     p = _round_vessel(
         s, x, y - 2, rx, 13, _INK, rgb("72727a"), (_BROTH_RED if v.red_oil else v.colour) if red else white
     )
@@ -1366,7 +1366,7 @@ def _hot_pot(s: _Scene) -> None:
             q.disc(bx, by, r, r * 0.8, light(oil, 0.3))
             q.disc(bx, by + 0.2, r * 0.7, r * 0.5, oil)
             q.disc(bx - r * 0.3, by - r * 0.3, r * 0.28, r * 0.2, WHITE)
-    if v.name_hint == "grid":
+    if v.mark == "grid":
         for at in (-10.5, 10.5):
             for dy, k in ((0.7, dark(STEEL, 0.45)), (0.0, light(STEEL, 0.3))):
                 reach = ry * 0.84
@@ -1705,7 +1705,7 @@ def _tofu_squares(s: _Scene) -> None:
         q.box(-0.95, -0.5, 0.95, 0.95, dark(tone, 0.5), 0.16)
         q.box(-0.95, -0.72, 0.95, 0.55, tone, 0.16)
         q.box(-0.75, -0.6, 0.3, -0.25, light(tone, 0.28), 0.14)
-        if v.name_hint == "mould":
+        if v.mark == "mould":
             for _ in range(12):
                 u, w = s.jitter(0.8), s.dice.uniform(-0.65, 0.4)
                 q.line([(u, w), (u + s.jitter(0.16), w - 0.16)], 0.05, rgb("fdf8ec"))

@@ -24,7 +24,7 @@ class Serving:
     lid: bool = False  # it came with its lid, which lies beside it
     piece: Piece | None = None  # what forms of one kind of piece are made of: buns, dumplings, cakes
     broad: bool = False  # belt noodles
-    name_hint: str = ""  # a mark of dishes that else look alike
+    mark: str = ""  # grid: a pot with nine compartments; mould: tofu with a white down
 
 
 # Word of a colour -> colour; the first that is found.
@@ -159,7 +159,7 @@ def read_serving(dish: DishFacts) -> Serving:
         lid="带盖" in presentation,
         piece=next((piece for pattern, piece in _SHAPES if pattern.search(name)), None),
         broad="宽" in everything or "面皮" in name,
-        name_hint=_hint(facts),
+        mark="grid" if "毛肚火锅" in facts else "mould" if "毛豆腐" in facts else "",
     )
 
 
@@ -168,11 +168,3 @@ def _as_cut(piece: Cut, how: str) -> Cut:
         if piece.draw in applies and pattern.search(how):
             return replace(piece, draw=draw, size=3.2 if draw is not cut.bone_chunk else 4.8)
     return piece
-
-
-def _hint(facts: str) -> str:
-    """What sets dishes of one form apart that else look alike."""
-    for pattern, hint in (("臭豆腐|黑", "dark"), ("毛豆腐", "mould"), ("毛肚火锅|九宫", "grid"), ("豌豆黄", "jujube")):
-        if re.search(pattern, facts):
-            return hint
-    return ""
