@@ -364,8 +364,13 @@ class OpenAIModel:
             if found.get(key) and found[key] != self.model:
                 extra[name] = found[key]
         scores, mass, flags = found.get("scores"), found.get("letter_mass"), found.get("flags", ())
+        response = found["response"]
+        if request.prefill == "continue" and self._server == "llamacpp":
+            # It gives the begun answer back with what follows it; what follows is the response (measured, b11549).
+            begun = request.turns[-1].text
+            response = response.removeprefix(begun if response.startswith(begun) else begun.strip())
         return Reply(
-            response=self.connection.hidden(found["response"]),
+            response=self.connection.hidden(response),
             reasoning=None if found["reasoning"] is None else self.connection.hidden(found["reasoning"]),
             finish_reason=found["finish_reason"],
             usage=found["usage"],

@@ -166,9 +166,11 @@ class FoodServer:
 
     def reply(self, body: dict[str, Any]) -> dict[str, Any]:
         """The body of a good reply."""
-        messages = list(body["messages"])
+        messages, echoed = list(body["messages"]), ""
         if messages[-1]["role"] == "assistant":
             left_open = self.kind == "llamacpp" or (self.kind in CONTINUING and body.get("continue_final_message"))
+            if self.kind == "llamacpp":
+                echoed = messages[-1]["content"]  # the real one repeats the begun answer
             if not left_open:
                 messages.append({"role": "assistant", "content": ""})
         said = self.answer(messages)
@@ -185,6 +187,8 @@ class FoodServer:
             choice["logprobs"] = {"content": [_entry(*first) | {"top_logprobs": entries}]}
             if limit == 1:
                 message["content"], choice["finish_reason"] = first[0], "length"
+        if echoed:
+            message["content"] = echoed + str(message.get("content") or "")
         usage = {"prompt_tokens": len(str(messages)) // 4, "completion_tokens": min(limit, 4)}
         usage["total_tokens"] = sum(usage.values())
         return {

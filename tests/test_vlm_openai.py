@@ -4,8 +4,11 @@ import gc
 import json
 import logging
 import math
+import os
 import signal
 import socket
+import subprocess
+import sys
 import threading
 import time
 from collections import Counter
@@ -344,9 +347,9 @@ def test_values_that_are_no_numbers_are_left_out():
 
 def test_a_server_that_fails_three_times_in_ten_answers_everything_and_failures_are_counted():
     faults = {"500": 0.06, "503": 0.04, "429": 0.05, "drop": 0.05, "garbage": 0.03, "half": 0.03, "empty": 0.03}
-    faults["timeout"] = 0.01
-    with FoodServer(echo, faults=faults, retry_after="0", hang=5) as server:
-        model = model_of(server, timeout=0.5, retries=12)
+    faults["timeout"] = 0.004
+    with FoodServer(echo, faults=faults, retry_after="0", hang=30) as server:
+        model = model_of(server, timeout=3, retries=12)
         found = answers(model, text_requests(600))
     assert [found[f"key{i}"].response for i in range(600)] == [f"B of question {i} 答案为（" for i in range(600)]
     assert set(server.failures) == set(faults) and sum(server.failures.values()) > 180
@@ -553,6 +556,26 @@ def test_an_iterator_that_is_closed_stops_asking_and_the_model_can_go_on():
         model.close()
 
 
+def test_closing_the_model_first_leaves_nothing_behind(caplog):
+    before = set(threading.enumerate())
+    with FoodServer(echo, delay=0.2) as server:
+        model = model_of(server, concurrency=3, server="vllm")
+        running = model.answer(text_requests(50))
+        next(running)
+        model.close()
+        del running
+        gc.collect()
+    assert not caplog.records
+    assert not [thread for thread in set(threading.enumerate()) - before if thread.name == "chat-server"]
+
+
+def test_a_proxy_does_not_stand_between_a_machine_and_its_own_server(monkeypatch):
+    for name in ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"):
+        monkeypatch.setenv(name, f"http://127.0.0.1:{free_port()}")
+    with FoodServer(echo) as server:
+        assert answers(model_of(server), text_requests(1))["key0"].error is None
+
+
 def test_an_interrupt_ends_promptly_while_a_server_hangs():
     before = set(threading.enumerate())
     with FoodServer(faults={"timeout": 1.0}, hang=600) as server:
@@ -741,3 +764,125 @@ def test_the_config_builds_it():
     model = instantiate({key: value for key, value in given.items() if key != "name"})
     assert isinstance(model, OpenAIModel) and model.model == "tiny" and model.seed == cfg.seed
     assert model.connection.concurrency == 16 and model.connection.retries == 6
+
+
+# ---- models that are real --------------------------------------------------------------------------------------------
+
+
+class SeeingModel:
+    """The tiny model that sees colours, as a server runs it: messages in; a text, or the first token's values, out."""
+
+    def __init__(self, folder: Path) -> None:
+        from transformers import AutoModelForImageTextToText, AutoProcessor
+
+        self.processor: Any = AutoProcessor.from_pretrained(folder)
+        self.model: Any = AutoModelForImageTextToText.from_pretrained(folder).eval()
+        self.lock = threading.Lock()
+
+    def generate(self, messages: list[dict[str, Any]]) -> str:
+        inputs = self._inputs(messages)
+        with self.lock:
+            out = self.model.generate(**inputs, max_new_tokens=1, do_sample=False)
+        return self.processor.decode(out[0, inputs["input_ids"].shape[1] :], skip_special_tokens=True)
+
+    def letters(self, messages: list[dict[str, Any]]) -> dict[str, float]:
+        import torch
+
+        inputs = self._inputs(messages)
+        with self.lock, torch.inference_mode():
+            values = self.model(**inputs).logits[0, -1].log_softmax(-1)
+        top = values.topk(20)
+        found: dict[str, float] = {}
+        for token, value in zip(top.indices, top.values, strict=True):
+            found.setdefault(self.processor.decode([int(token)]), float(value))
+        return found
+
+    def _inputs(self, messages: list[dict[str, Any]]) -> Any:
+        conversation = []
+        for message in messages:
+            images = iter(turn_images(message))
+            content = [
+                part if part["type"] == "text" else {"type": "image", "image": next(images)}
+                for part in message["content"]
+            ]
+            conversation.append({"role": message["role"], "content": content})
+        return self.processor.apply_chat_template(
+            [conversation], tokenize=True, return_dict=True, return_tensors="pt", add_generation_prompt=True
+        )
+
+
+def right(found: dict[str, Reply], made: list[tuple[Request, str]]) -> int:
+    """Right answers: the text itself, or the letter of the best score."""
+    count = 0
+    for request, letter in made:
+        reply = found[request.key]
+        assert reply.error is None
+        said = max((value, key) for key, value in reply.scores.items())[1] if reply.scores else reply.response
+        count += said == letter
+    return count
+
+
+@pytest.mark.slow
+def test_a_model_that_sees_is_right_over_http_and_at_chance_without_the_right_order(shared: Path, tmp_path: Path):
+    seeing = SeeingModel(shared / "fixtures" / "tiny_seeing")
+    tiles = write_tiles(tmp_path)
+    made = tile_requests(tiles, 60)
+    with FoodServer(seeing.generate, seeing.letters, faults={"500": 0.1}) as server:
+        assert right(answers(model_of(server), [request for request, _ in made]), made) == 60
+        scored = tile_requests(tiles, 60, "logprob")
+        found = answers(model_of(server), [request for request, _ in scored])
+        assert right(found, scored) == 60
+        assert all(0.25 < (reply.letter_mass or 0) <= 1 for reply in found.values())  # it is small and not sure
+
+        def changed(change) -> int:
+            other = [(change(request), letter) for request, letter in made]
+            return right(answers(model_of(server), [request for request, _ in other]), other)
+
+        def images_first(request: Request) -> Request:
+            parts = sorted(request.turns[0].parts, key=lambda part: isinstance(part, str))
+            return replace(request, turns=(Turn("user", tuple(parts)),))
+
+        assert changed(lambda request: replace(request, images=request.images[1:] + request.images[:1])) == 0
+        assert changed(images_first) < 30
+
+
+def _installed(*names: str) -> None:
+    for name in names:
+        pytest.importorskip(name, reason=f"needs the package {name}, which the tests do not install")
+
+
+@pytest.mark.slow
+def test_transformers_serve_answers_the_tiles(shared: Path, tmp_path: Path):
+    _installed("fastapi", "uvicorn", "openai", "accelerate")
+    folder, port = str(shared / "fixtures" / "tiny_seeing"), free_port()
+    command = [str(Path(sys.executable).with_name("transformers")), "serve", "--host", "127.0.0.1"]
+    with subprocess.Popen(
+        [*command, "--port", str(port), "--device", "cpu"],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        env={**os.environ, "HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1"},
+    ) as process:
+        try:
+            _until_up(port, process)
+            model = OpenAIModel(f"http://127.0.0.1:{port}", folder, api_key_env=None, concurrency=2, max_tokens=1)
+            can = model.capabilities()
+            assert (can.prefill, can.logprobs) == (False, False)
+            made = tile_requests(write_tiles(tmp_path), 12)
+            assert right(answers(model, [request for request, _ in made]), made) == 12
+            with pytest.raises(InputError, match=r"Unexpected|min_p"):
+                answers(
+                    OpenAIModel(f"http://127.0.0.1:{port}/v1", folder, api_key_env=None, extra_body={"no_field": 1}),
+                    text_requests(1),
+                )
+        finally:
+            process.terminate()
+
+
+def _until_up(port: int, process: subprocess.Popen) -> None:
+    for _ in range(600):
+        assert process.poll() is None, "the server stopped"
+        with socket.socket() as probe:
+            if probe.connect_ex(("127.0.0.1", port)) == 0:
+                return
+        time.sleep(0.2)
+    raise AssertionError("the server did not come up")
