@@ -112,7 +112,7 @@ def read_file(
 
     Raises:
         InputError: a file that cannot be read or is no array of records; a record that is not as released (answer
-            other than "0" to "3", other than four options, two right options, absent keys); pictures that are missing, no
+            other than "0" to "3", other than four options, two right ones, absent keys); pictures that are missing, no
             pictures, or outside `images_root`, all in one message. The message names file, row and remedy.
     """
     _task(task)
@@ -289,8 +289,10 @@ def _question(record: Any, row: int, task: str, language: str, web_image: bool) 
             cuisine = _get(record, "cuisine_type", str)
         else:
             meta = _get(record, "food_meta", dict)
-            cluster = _text(meta, "food_file", "food_meta: ")
-            images = [_web_file(record) or cluster if web_image else cluster]
+            photo = cluster = _text(meta, "food_file", "food_meta: ")
+            if "generator" in record and food_name.strip():  # several pictures of one dish, as one drew them
+                cluster = food_name.strip()
+            images = [_web_file(record) or photo if web_image else photo]
             cuisine = _get(meta, "food_type", str, "food_meta: ") if "food_type" in meta else ""
     for name in images:
         _check_name(name)

@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from data.foodieqa import FoodieQAData
 from hydra.utils import instantiate
 from omegaconf import DictConfig, OmegaConf
 from rich.console import Console
@@ -16,18 +15,21 @@ from tqdm import tqdm
 
 from data.errors import InputError
 from data.files import atomic_file
+from data.foodieqa import FoodieQAData
 from data.records import LETTERS, FoodQuestion
 from data.store import digest_of, file_digest
 from engine.answer_log import AnswerLog
 from engine.build import answers_requests, tracking
-from engine.food_report import compare_runs, publish_food, render_comparison, summarise
+from engine.food_compare import compare_runs, render_comparison, verdict_line
+from engine.food_report import publish_food
+from engine.food_scores import summarise
 from engine.launch import file_label
 from engine.report import folder_name, say
 from engine.runfolder import plain, write_json, write_provenance
 from models import extraction
 from models.answers import Outcome
 from models.backend import METHODS, Backend, Reply, Request
-from models.prompts import ABLATIONS, PREFILLS, Prompt, read_prompts, render
+from models.prompts import ABLATIONS, PREFILLS, SHOWN_DISH, Prompt, read_prompts, render
 
 PERMUTATIONS = ("off", "circular", "all")
 EXTRACTIONS = ("cascade", "first_letter_random")
@@ -131,7 +133,7 @@ def compare_with(folder: Path, other: Path, console: Console) -> None:
     write_json(folder / "comparison.json", found)
     with atomic_file(folder / "comparison.md") as partial:
         partial.write_text(render_comparison(found), encoding="utf-8")
-    console.print(render_comparison(found))
+    say(console, verdict_line(found))
     say(console, f"wrote comparison.json comparison.md into {folder_name(folder)}")
 
 
@@ -150,6 +152,14 @@ def check_asking(cfg: DictConfig) -> None:
         raise InputError(f"asking.min_n={cfg.asking.min_n}: must be a whole number of at least 0")
 
 
+# What a model cannot do without, and how to give it.
+_NEEDED = {
+    "path": "model.name=FOLDER, or a name on the hub",
+    "base_url": "model.base_url=ADDRESS of a server, such as http://127.0.0.1:8000/v1",
+    "ckpt": "model.ckpt=runs/.../checkpoints/best.ckpt of a retrieval run",
+}
+
+
 def build_backend(cfg: DictConfig) -> Backend:
     """The model of the config, if it is one that answers questions."""
     if not answers_requests(cfg):
@@ -159,6 +169,9 @@ def build_backend(cfg: DictConfig) -> Backend:
         )
     settings = OmegaConf.to_container(cfg.model, resolve=True)
     assert isinstance(settings, dict)
+    for key, remedy in _NEEDED.items():
+        if key in settings and settings[key] is None:
+            raise InputError(f"model: give {remedy}")
     return instantiate({key: value for key, value in settings.items() if key != "name"})
 
 
@@ -189,6 +202,12 @@ def plan(cfg: DictConfig, data: FoodieQAData, backend: Backend, method: str) -> 
             question = shown.reordered(order)
             for prompt in prompts:
                 planned.append(_request(prompt, question, source, order, prefill, ablation, method, identity, digests))
+    if ablation.startswith("dish_name"):
+        unnamed = sum(SHOWN_DISH not in question.question for question in data.questions)
+        if unnamed == len(data.questions):
+            raise InputError(f"asking.ablation={ablation}: no question says {SHOWN_DISH}, so no name can be shown")
+        if unnamed:
+            notes.append(f"{unnamed} questions do not say {SHOWN_DISH}: asked without the dish's name")
     if left_out:
         notes.append(f"{left_out} questions name a position or 'the above': asked in their own order only")
     _check_images(cfg, planned, capabilities)

@@ -226,7 +226,7 @@ def _single_image(row: int, seed: int, rng: random.Random, english_text: bool) -
     if photo == 4:
         del meta["food_type"]
     return {
-        "question": f"图中这道菜{_ASKED[kind][0]}（{seed}-{row}）？",
+        "question": f"图片中的食物{_ASKED[kind][0]}（{seed}-{row}）？",
         "choices": choices,
         "answer": str(rng.randrange(4)),
         "question_type": kind,

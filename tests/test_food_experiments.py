@@ -53,9 +53,6 @@ def test_experiments_carry_the_papers_figure_and_say_what_they_are(name):
     assert cfg.prompts.variant in variants
 
 
-@pytest.mark.xfail(
-    strict=True, reason="conf/evaluate.yaml sets `asking` after the experiment; it must be a group before it"
-)
 def test_experiments_win_over_the_defaults_of_asking():
     for name in EXPERIMENTS:
         written = yaml.safe_load((ROOT / "conf" / "experiment" / "foodieqa" / f"{name}.yaml").read_text("utf-8"))

@@ -160,6 +160,8 @@ def test_ablations_name_the_dish_or_hide_the_photo():
     assert hidden.turns[0].text == named.turns[0].text
     bare = render(prompt, question(), ablation="no_options").turns[0].text
     assert "川菜" not in bare and "（A)" not in bare
+    silent = render(prompt, question(question="这道菜?"), ablation="dish_name")
+    assert silent.turns[0].text.startswith("这道菜?"), "no place for the name: as it is"
     other = render(prompts("textqa", "zh")[0], question(), ablation="dish_name_only_textqa")
     assert other.images == () and "请根据从所提供的选项中" in other.turns[0].text
 
@@ -169,7 +171,6 @@ def test_ablations_name_the_dish_or_hide_the_photo():
     [
         ({"language": "en"}, "in Chinese only"),
         ({"food_name": ""}, "no food_name"),
-        ({"question": "这道菜?"}, "no place for the name"),
     ],
 )
 def test_a_name_that_cannot_be_shown_is_refused(changes, words):
