@@ -157,15 +157,15 @@ def _template(path: Path, item: Any, terms: Terms, multi_image: bool) -> Templat
         raise InputError(
             f"{where}: tasks: {', '.join(tasks)}: give textqa and sivqa, with options: dishes textqa alone"
         )
+    values = tuple(_bilingual(f"{where}: values", value) for value in _entries(where, item, "values"))
+    if not values and (item.get("relation") == "lacks" or dish_options):
+        raise InputError(f"{where}: values: name what is lacking, or the value asked for: fill them in")
     placeholder = "" if dish_options else "{value}" if multi_image else "{dish}"
     for language in ("zh", "en"):
         braces = set(re.findall(r"\{[^}]*\}", item[language]))
         fixed = multi_image and bool(item.get("values"))
         if not braces <= {placeholder} or (placeholder and not braces and not fixed):
             raise InputError(f"{where}: {language}: needs {placeholder or 'no placeholder'} and no other: correct it")
-    values = tuple(_bilingual(f"{where}: values", value) for value in _entries(where, item, "values"))
-    if not values and (item.get("relation") == "lacks" or dish_options):
-        raise InputError(f"{where}: values: name what is lacking, or the value asked for: fill them in")
     among, shares = item.get("among"), [item.get(key, 1.0) for key in ("share", "wrong_share")]
     if among is not None and among not in terms.of(ask[0]).groups:
         raise InputError(f"{where}: among: {among} is no group of {terms.fields[ask[0]]}: correct it")
