@@ -13,17 +13,23 @@ from data.recipe1m import find_lists
 from data.retrieval import RetrievalData
 from data.text import neighbour_table
 from data.vocabulary import ingredient_elements
-from engine.build import RETRIEVAL
+from engine.build import FOOD, RETRIEVAL
 from engine.report import make_console, say
 
 WORDS_AT_ONCE = 50_000  # recipes whose word vectors are made within minutes
 
 
 def prepare(cfg: DictConfig) -> None:
-    """Run `task=all | download | check | neighbours`; InputError says what is missing or wrong."""
-    tasks = {"all": _everything, "download": _download, "check": _check, "neighbours": _neighbours}
+    """Run one `task` of conf/prepare.yaml; InputError says what is missing or wrong."""
+    if cfg.data._target_ == FOOD or cfg.task == "dish_questions":
+        from engine.food_preparation import dish_questions, food_statistics, prepare_food
+
+        tasks = {"all": prepare_food, "check": food_statistics, "statistics": food_statistics}
+        tasks["dish_questions"] = dish_questions
+    else:
+        tasks = {"all": _everything, "download": _download, "check": _check, "neighbours": _neighbours}
     if cfg.task not in tasks:
-        raise InputError(f"task={cfg.task}: choose among {', '.join(tasks)}")
+        raise InputError(f"task={cfg.task}: for data={cfg.data.name} choose among {', '.join(tasks)}")
     tasks[cfg.task](cfg, make_console())
 
 
