@@ -107,6 +107,11 @@ class Vocabulary:
 
     def tells(self, value: str) -> list[str]:
         """The words that give a value away where a dish's name holds one of them."""
+        if value not in self._tells:
+            self._tells[value] = self._words_of(value)
+        return self._tells[value]
+
+    def _words_of(self, value: str) -> list[str]:
         key = self.key(value)
         words = {normal(value), *(plain for plain, other in self._representative.items() if other == key)}
         for ending in self.endings:
@@ -134,6 +139,10 @@ class Vocabulary:
 
     @cached_property
     def _conflicts(self) -> dict[tuple[str, str], bool]:
+        return {}
+
+    @cached_property
+    def _tells(self) -> dict[str, list[str]]:
         return {}
 
     @cached_property
