@@ -18,7 +18,7 @@ _LEFT, _RIGHT = 90, 70  # characters of context; every pattern below is applied 
 # Python's \b sees no boundary between a Chinese character and a letter, so boundaries are spelt out. Latin and Greek
 # and Cyrillic letters, digits, degrees, initials (D.C.), ranges (A-D) and apostrophes (C'est) make no token.
 _WORD = "0-9A-Za-zÀ-ÖØ-öø-ɏͰ-ӿ"
-_BEFORE_LETTER = rf"(?<![{_WORD}°&+'])(?<!\b[A-Za-z]\.)(?<![A-Za-z]-)(?<!\b[Nn]/)"
+_BEFORE_LETTER = rf"(?<![{_WORD}°&+'])(?<!\b[A-Za-z]\.)(?<!\bPh\.)(?<![A-Za-z]-)(?<!\b[Nn]/)"
 _AFTER_LETTER = rf"(?![{_WORD}&+]|'[A-Za-z]|\.[A-Za-z](?![A-Za-z])|-(?:[a-z]|[A-Z](?![a-z])))"
 _LETTER = re.compile(rf"{_BEFORE_LETTER}(?P<one>[A-Ha-d]){_AFTER_LETTER}")
 _SEVERAL = re.compile(rf"(?<![{_WORD}])(?P<letters>[A-D]{{2,4}})(?![{_WORD}])")
@@ -32,7 +32,7 @@ _NOT_AN_OPTION_BEFORE = re.compile(
     r"(?:\b(?:vitamins?|provitamins?|vit\.?|plans?|grades?|hepatitis|class|category|groups?|teams?|section|appendix|tables?"
     r"|steps?|parts?|level|exhibit|points?|model|series|size|cup|studio|notes?|zone|gate|block|building|hall|unit|room|bus"
     r"|line|route|version|phase|stage|season|volume|column|row|axis|side|types?|schedule|omega|mr\.?|mrs\.?|dr\.?)\s?-?\s?"
-    r"|维生素|维他命|维|计划|血型|等级|型号|附录|方案|\d ?|\ban? )$",
+    r"|维生素|维他命|维|计划|血型|等级|型号|附录|方案|\d ?|(?-i:\ban? ))$",
     re.I,
 )
 _NOT_AN_OPTION_AFTER = re.compile(
@@ -59,7 +59,7 @@ _ORDINALS = {
 }
 _NUMBER = re.compile(
     r"(?:(?<![如见])(?:图片|图像|照片|图|选项)|\b(?:pictures?|images?|photos?|figures?|fig\.?|pics?|options?|choices?|dish|number|no\.))[\s-]?"
-    r"(?:no\.?|number|第)?\s?#?\s?\(?(?P<digit>\d{1,2})\)?(?!\d|[.:]\d|\s?%|-\d)"
+    r"(?:no\.?|number|第|编号:?)?\s?#?\s?\(?(?P<digit>\d{1,2})\)?(?!\d|[.:]\d|\s?%|-\d)"
     r"|(?<![如见])图片?(?P<figure>[一二三四五六七八九])(?![一二三四五六七八九十样般直些下起所])"
     r"|第\s?(?P<ordinal>[一二三四五六七八九十]|\d{1,2})\s?(?:(?:张|幅|副)(?:图片?|照片|图像)?"
     r"|(?:个|道|项|份|盘|种|款|号)(?:图片?|照片|图像|菜品?|选项|食物|美食|答案|(?=[。,.;!?\s)]|$|是正确|最)))"
@@ -86,7 +86,7 @@ _DENIED_BEFORE = re.compile(
     r"|剔除(?:了|掉)?|否定了?|去掉|放弃|勿|别|比|不同于|有别于|区别于"
     r"|(?:\b(?:not|never|cannot|nor|neither|exclud(?:e[sd]?|ing)|eliminat(?:e[sd]?|ing)|rul(?:e[sd]?|ing)\sout"
     r"|reject(?:s|ed|ing)?|discard(?:s|ed|ing)?|dismiss(?:es|ed|ing)?|except(?:\sfor)?|other\sthan|rather\sthan|instead\sof"
-    r"|unlike(?:ly)?|than|without|against|compared\s(?:to|with))|n't))"
+    r"|unlike(?:ly)?|than|without|against|avoid|anything\sbut|(?<!no\s)(?<!without\s)(?<!out\sa\s)doubt|compared\s(?:to|with))|n't))"
     r"(?:\s|[(]|(?:the|an?|be|is|was|it's|its|it|that|this|to|option|options|choice|choices|answer|choose|select|pick|think"
     r"|believe|say|go|with|for|correct|right|image|images|picture|pictures|photo|dish|likely|really|necessarily|as|from"
     r"|both|either|any|of|what|we|see|in)\b|选择|选项|答案|应该|可能|的|是|为|选|会|能|图片|图|第|了|掉|项)*+$",
@@ -95,9 +95,9 @@ _DENIED_BEFORE = re.compile(
 _GLOSS = r"(?:\s?\([^()\n]{0,60}\))?"
 _DENIED_AFTER = re.compile(
     rf"{_GLOSS}(?:\s?[)\]])?\s?(?:"
-    r"[:-]?\s?(?:(?:选项|这张图|中的菜|的菜|的|都|均|也|则|显然|明显|肯定|就|并|皆|完全|可能|应该|可以|可|被|全|全都))*+"
-    r"(?:不(?:同|对|正确|是(?!\s?(?:选项|图|\(|[A-D](?![A-Za-z])))|符合|合适|合|可能|适合|属于|行|应|会|准确|恰当|成立|满足|匹配|相符|太可能)"
-    r"|错|排除|并非|有误|无关|相比|相较)|[:-]?\s?✗|[:-]\s?(?:no|false|incorrect|wrong|not)\b|\((?:incorrect|wrong|no|✗)\)"
+    r"[:-]?\s?(?:(?:选项|这张图|中的菜|的菜|的|都|均|也|则|显然|明显|肯定|就|并|皆|完全|可能|应该|可以|可|被|全|全都|似乎|好像|看来|看起来|看上去))*+"
+    r"(?:不(?:同|对|正确|是(?!\s?(?:选项|图|\(|[A-D](?![A-Za-z])))|符合|合适|合|可能|适合|属于|行|应|会|准确|恰当|成立|满足|匹配|相符|像|太(?:可能|符合|合适|对|像))"
+    r"|错|排除|并非|有误|无关|相比|相较)|[:-]?\s?[✗×]|[:-]\s?(?:no|false|incorrect|wrong|not)\b|[.)]?\s?(?:no|false|incorrect|wrong)(?=\s?[.,;!)\n]|\s?$)|\((?:incorrect|wrong|no|✗)\)"
     r"|(?:(?:is|are|was|were|can|could|would|should|do|does|did|must|may|might|seems?|looks?|appears?|will)\b)\s?"
     r"(?:(?:be|clearly|definitely|also|both|all|probably|likely|simply|obviously|certainly|most|therefore|thus)\s)*+"
     r"(?:not\b|incorrect|wrong|ruled\sout|eliminated|excluded|unlikely|less\b|out\b|false\b)"
@@ -116,7 +116,7 @@ _ANSWER_CUE = re.compile(
     r"(?:\b(?:is|was|be)\b|[:=])"
     # I would select, we choose, choosing
     r"|\b(?:select(?:s|ed|ing)?|cho(?:ose|oses|osing|se|sen)|pick(?:s|ed|ing)?|go(?:ing)?\s(?:with|for)|opt(?:ed|ing)?\sfor|vote\sfor"
-    r"|settle\son)\b"
+    r"|(?:i'd|i'll|let's|would)\sgo|settle\son)\b"
     rf"|(?:答案|正解)(?!选项){_GAP}{{0,16}}?(?:是|为|选|应|在|[:=])|(?:答案|正解)\s?\)?\s?[:(]|答\s?:|而应?该?是"
     r"|(?<![候备精人筛任])选(?!项)择?(?:的?(?:是|为|了|出|定|择))?|[挑猜投]选?|勾选|归为|应(?:该|当)?(?:是|为|选|属于|归为)"
     rf"|(?:正确|最为?(?:合适|适合|符合|可能|佳|好|优|恰当|接近|匹配|准确|贴切|相符|像|合理|贴近)|符合|更可能|很可能|极可能){_GAP}{{0,14}}?"
@@ -179,7 +179,7 @@ _VERDICT_AFTER = re.compile(
     re.I,
 )
 _TRUE_AFTER = re.compile(
-    rf"{_GLOSS}\s?(?:[:-]\s?(?:correct|right|yes|true|正确|对|✓)(?=\s?[.,;!)\n。]|\s?$)|\(\s?(?:correct|right|正确|✓)\s?\))",
+    rf"{_GLOSS}\s?(?:[:.)-]?\s?(?:correct|right|yes|true|正确|对|✓)(?=\s?[.,;!)\n。]|\s?$)|\(\s?(?:correct|right|正确|✓)\s?\))",
     re.I,
 )
 _AMONG_BEFORE = re.compile(
@@ -200,11 +200,12 @@ _NOT_FINAL = re.compile(
     r"(?:(?!后来|但|改|现在|其实|\bbut\b|\bhowever\b|\bthen\b|\bactually\b)[^.。!?;\n])*$",
     re.I,
 )
-_IF = re.compile(
-    r"(?:\b(?:if|suppose|supposing|assuming|unless|when)\b(?!\s(?:i\s)?(?:had|have|must|need|forced|i\smust|i\sneed)\b)"
-    r"|如果(?!从|必须|一定|非要|让我|要选|只能|要我)|假如|假设|倘若|若是|若(?=[^干])|要是)[^.。!?;\n]*$",
-    re.I,
+_CONDITION = (
+    r"(?:\b(?:if|suppose|supposing|assuming|unless)\b(?!\s(?:i\s)?(?:had|have|must|need|forced|i\smust|i\sneed)\b)"
+    r"|如果(?!从|必须|一定|非要|让我|要选|只能|要我)|假如|假设|倘若|若是|若(?=[^干])|要是)"
 )
+_IF = re.compile(_CONDITION + r"[^.。!?;\n]*$", re.I)
+_IF_CLAUSE = re.compile(_CONDITION + r"[^.。!?;,\n]*$", re.I)
 _IF_AFTER = re.compile(r"[^.。!?;,\n]{0,40}?(?:\bif\b(?!\si\s(?:had|have|must))|\bunless\b|\bonly\swhen\b|的话)", re.I)
 _EITHER_OR = re.compile(r"\s?[,]?\s?(?:就是|便是|即是?)\s?$")
 _CONNECTOR = re.compile(
@@ -250,7 +251,7 @@ class Statement:
     """Mentions that are named together ("A and C"), and what is said of them."""
 
     mentions: tuple[Mention, ...]
-    stance: str  # stated | denied | asked (also: whether it is …) | mentioned
+    stance: str  # stated | denied | asked (also: whether, if it is …) | mentioned
 
     @property
     def options(self) -> set[int]:
@@ -553,16 +554,13 @@ def _stance(text: str, group: Sequence[Mention], after: int) -> str:
         if not stated and ends and _SUPERLATIVE_CUE.search(left):
             stated = len(_ANY_SUPERLATIVE.findall(text[-20 * _LEFT :])) == 1
         stated = stated or bool(_VERDICT_AFTER.match(right)) or bool(_TRUE_AFTER.match(right))
-    if (
-        not stated
-        or _WEAK_CUE.search(left)
-        or _NOT_FINAL.search(text[max(0, start - _LEFT) : start])
-        or _IF_AFTER.match(right)
-    ):
+    sentence = text[max(0, start - 160) : start]
+    if _IF_AFTER.match(right) or _IF_CLAUSE.search(sentence):
+        return "asked"
+    if not stated or _WEAK_CUE.search(left) or _NOT_FINAL.search(text[max(0, start - _LEFT) : start]):
         return "mentioned"
     if len(group) > 1 and (_AMONG_BEFORE.search(left) or _AMONG_AFTER.match(right)):
         return "mentioned"
-    sentence = text[max(0, first.start - 160) : first.start]
     return "mentioned" if _IF.search(sentence) else "stated"
 
 

@@ -23,7 +23,7 @@ _LOOKALIKE = {
 }
 _OPENING, _CLOSING = "([【〔〖", ")]】〕〗"
 _DECORATION = set('*`"_$#|\\{}“”„‟«»「」『』《》〈〉〝〞')
-_KEPT_SYMBOLS = set("<>=+&~^°" + _TICK + _CROSS + ANSWER_MARK)
+_KEPT_SYMBOLS = set("<>=+&~^°×" + _TICK + _CROSS + ANSWER_MARK)
 
 _ANSWER_TAG = re.compile(r"\\(?:boxed|fbox)\s?\{|<\s?(?:answer|choice|option|final_answer|final|ans)\s?>", re.I)
 _LATEX = re.compile(r"\\[a-zA-Z]{1,12}|\\[()\[\],;!]")
