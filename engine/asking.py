@@ -19,12 +19,12 @@ from data.foodieqa import FoodieQAData
 from data.records import LETTERS, FoodQuestion
 from data.store import digest_of, file_digest
 from engine.answer_log import AnswerLog
-from engine.build import answers_requests, tracking
+from engine.build import answers_requests, seed_all, tracking
+from engine.console import folder_name, make_console, say
 from engine.food_compare import compare_runs, render_comparison, verdict_line
 from engine.food_report import publish_food
 from engine.food_scores import summarise
-from engine.launch import file_label
-from engine.report import folder_name, say
+from engine.launch import command_overrides, file_label
 from engine.runfolder import plain, write_json, write_provenance
 from models import extraction
 from models.answers import Outcome
@@ -66,15 +66,20 @@ class Failure:
     error: str
 
 
-def evaluate_food(cfg: DictConfig, overrides: list[str], console: Console) -> float | None:
-    """Score a model, or a trivial system, on questions in FoodieQA's schema; writes the report and the answers.
+def evaluate(cfg: DictConfig) -> float | None:
+    """`evaluate.py data=foodieqa/...`: score a model, or a trivial system; writes the report and the answers.
 
     Returns the mean over the prompts of the accuracy in the file's own order, or None if some requests failed.
 
     Raises:
         InputError: wrong data, model or settings; a server that cannot be reached.
     """
+    console, overrides = make_console(), command_overrides()
+    for key in ("ckpt_path", "embeddings", "folds", "released", "question", "export", "query", "gallery"):
+        if cfg[key]:
+            raise InputError(f"{key}={cfg[key]}: is nothing for data={cfg.data.name}; leave it out")
     check_asking(cfg)
+    seed_all(cfg)
     data: FoodieQAData = instantiate(cfg.data)
     backend = build_backend(cfg)
     try:

@@ -18,7 +18,6 @@ from data.recipeqa import export_official, read_questions
 from data.records import Question
 from data.retrieval import RetrievalData
 from engine.build import (
-    FOOD,
     RETRIEVAL,
     build_data,
     build_model,
@@ -29,10 +28,11 @@ from engine.build import (
     with_checkpoint_config,
 )
 from engine.checkpoints import load_checkpoint
+from engine.console import folder_name, make_console, say
 from engine.folds import score_folds
 from engine.gallery import INDICES
 from engine.launch import command_overrides
-from engine.report import folder_name, make_console, publish, say
+from engine.report import publish
 from engine.retrieval import evaluate_released, evaluate_retrieval, score_file
 from engine.runfolder import plain, write_json, write_provenance
 from engine.scoring import by_task, network_scores, prediction_rows, test_trainer
@@ -49,8 +49,6 @@ def evaluate(cfg: DictConfig) -> float | None:
     """
     console = make_console()
     overrides = command_overrides()
-    if cfg.data._target_ == FOOD:
-        return _food(cfg, overrides, console)
     _check_settings(cfg)
     if cfg.embeddings or cfg.folds or cfg.released:
         given = ["ckpt_path", "embeddings", "folds", "released"]
@@ -102,17 +100,6 @@ def evaluate(cfg: DictConfig) -> float | None:
     if cfg.export:
         _export(cfg, folder, data, scores, console)
     return metrics[f"{cfg.split}/accuracy"]
-
-
-def _food(cfg: DictConfig, overrides: list[str], console: Console) -> float | None:
-    """Questions that no model here is trained on; what asks them is imported only now."""
-    from engine.asking import evaluate_food
-
-    for key in ("ckpt_path", "embeddings", "folds", "released", "question", "export", "query", "gallery"):
-        if cfg[key]:
-            raise InputError(f"{key}={cfg[key]}: is nothing for data={cfg.data.name}; leave it out")
-    seed_all(cfg)
-    return evaluate_food(cfg, overrides, console)
 
 
 def _check_settings(cfg: DictConfig) -> None:

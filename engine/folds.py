@@ -9,8 +9,8 @@ from rich.console import Console
 from rich.table import Table
 
 from data.errors import InputError
+from engine.console import folder_name, say
 from engine.embeddings import read_embeddings
-from engine.report import folder_name, say
 from engine.runfolder import write_json
 from models.metrics import wilson_interval
 from models.ranks import DIRECTIONS, KS, chance, permutation_p_value, ranks

@@ -12,7 +12,7 @@ from data.dish_table import DishFacts, normal
 from data.errors import InputError
 from data.foodieqa import FoodieQAData
 from data.records import FOOD_TASKS
-from engine.report import folder_name, say
+from engine.console import folder_name, say
 
 _PICTURES = {".jpg", ".jpeg", ".png", ".webp"}
 

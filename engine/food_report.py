@@ -13,11 +13,11 @@ from rich.table import Table
 
 from data.files import atomic_file
 from data.records import LETTERS
+from engine.console import folder_name, make_console, say
 from engine.food_compare import compare_runs, render_comparison
 from engine.food_figures import draw_food
 from engine.food_published import published_food_rows
 from engine.food_scores import cluster_of, percent, summarise
-from engine.report import folder_name, make_console, say
 from engine.runfolder import write_json, write_jsonl
 from engine.trackers import log_image
 from models.answers import Outcome

@@ -19,7 +19,7 @@ from data.errors import InputError
 from data.recipes import RecipeTable
 from data.records import Recipe
 from data.store import block_digests, read_manifest, write_manifest
-from engine.report import folder_name, make_console, say
+from engine.console import folder_name, make_console, say
 from engine.sheet import Card, Hit, Row, Section, one_line, write_sheet
 
 INDICES = ("exact", "faiss", "ivfpq")

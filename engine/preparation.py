@@ -14,7 +14,7 @@ from data.retrieval import RetrievalData
 from data.text import neighbour_table
 from data.vocabulary import ingredient_elements
 from engine.build import FOOD, RETRIEVAL
-from engine.report import make_console, say
+from engine.console import make_console, say
 
 WORDS_AT_ONCE = 50_000  # recipes whose word vectors are made within minutes
 

@@ -14,20 +14,10 @@ from rich.table import Table
 from data.choice import ChoiceData
 from data.files import atomic_file
 from data.recipeqa import published_rows
+from engine.console import folder_name, say
 from engine.runfolder import write_json, write_jsonl
 from engine.scoring import CHANCE, Row, assess, baseline_rows, by_task, compare, prediction_rows
 from models.metrics import wilson_interval
-
-
-def make_console() -> Console:
-    """Terminal output; where there is no terminal (a log file) lines are wide enough for the tables."""
-    console = Console(highlight=False)
-    return console if console.is_terminal else Console(highlight=False, width=110)
-
-
-def say(console: Console, line: str) -> None:
-    """One line of progress."""
-    console.print(f"[dim]»[/dim] {escape(line)}", soft_wrap=True)
 
 
 def publish(
@@ -273,11 +263,3 @@ def _draw_ranks(axis: Any, epochs: list[int], rows: list[Row], marker: str | Non
 def _point_at(axis: Any, x: float, y: float, text: str, below: bool = False) -> None:
     place = dict(textcoords="offset points", xytext=(0, -13 if below else 7), ha="center", fontsize=8)
     axis.annotate(text, (x, y), **place)
-
-
-def folder_name(folder: Path) -> str:
-    """The folder relative to where the command was given, where that is shorter."""
-    try:
-        return str(folder.absolute().relative_to(Path.cwd()))
-    except ValueError:
-        return str(folder)

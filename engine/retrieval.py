@@ -23,9 +23,10 @@ from data.store import digest_of, file_digest
 from data.text import ingredient_name
 from data.vocabulary import END_ROW
 from engine.build import build_data, build_model, load_weights, seed_all, tracking
+from engine.console import folder_name, say
 from engine.embeddings import read_embeddings, write_embeddings
 from engine.gallery import Gallery, rank_query
-from engine.report import folder_name, plot_history, say
+from engine.report import plot_history
 from engine.retrieval_report import publish_retrieval, score_embeddings
 from engine.runfolder import plain, write_json, write_provenance
 from engine.scoring import test_trainer

@@ -16,8 +16,8 @@ from rich.table import Table
 
 from data.errors import InputError
 from data.files import atomic_file
+from engine.console import folder_name, make_console, say
 from engine.embeddings import read_embeddings
-from engine.report import folder_name, make_console, say
 from engine.runfolder import write_json
 from models.metrics import paired_permutation
 from models.ranks import DIRECTIONS, KS, SEED, is_official, official_split, pool_name, retrieval_scores

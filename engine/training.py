@@ -23,8 +23,9 @@ from engine.build import (
 )
 from engine.callbacks import Stopped
 from engine.checkpoints import AtomicCheckpointIO, load_checkpoint
+from engine.console import folder_name, make_console, say
 from engine.launch import command_overrides
-from engine.report import folder_name, make_console, publish, say
+from engine.report import publish
 from engine.retrieval import publish_split
 from engine.runfolder import plain, write_provenance
 from engine.scoring import network_scores, test_trainer

@@ -41,16 +41,20 @@ def composed(name: str, overrides: Sequence[str]) -> DictConfig:
 
 def run(script: str, folder: Path, overrides: Sequence[str]) -> float | None:
     """Run a command's main function as the entry point would, in the run folder `folder`."""
-    from engine.evaluation import evaluate
+    import engine.asking
+    import engine.evaluation
     from engine.preparation import prepare
     from engine.training import train
 
     cfg = composed(script, [*overrides, f"output_dir={folder}"])
+    food = cfg.data._target_ == "data.foodieqa.FoodieQAData"
+    evaluate = engine.asking.evaluate if food else engine.evaluation.evaluate
     function = {"train": train, "evaluate": evaluate, "prepare": prepare}[script]
     given = [override for override in overrides if override not in SMALL or "ckpt_path" not in " ".join(overrides)]
     with (
         mock.patch("engine.training.command_overrides", return_value=given),
         mock.patch("engine.evaluation.command_overrides", return_value=given),
+        mock.patch("engine.asking.command_overrides", return_value=given),
     ):
         return function(cfg)
 
