@@ -83,11 +83,13 @@ def _export(store: Store, settings: Settings, cfg: DictConfig) -> None:
 
 
 def _agreement(store: Store, settings: Settings, cfg: DictConfig) -> None:
-    parts = export.agreement(store, settings)
+    from models.agreement import render
+
+    parts = export.agreement(store)
     if not parts:
         raise InputError(f"{store.folder}: no question has been answered by two people yet; verify some first")
-    for task, text in parts.items():
-        print(f"\n# {task}\n\n{text}")
+    for report in parts.values():
+        print(f"\n{render(report)}")
 
 
 def _import(store: Store, settings: Settings, cfg: DictConfig) -> None:

@@ -9,9 +9,9 @@ import json
 import shutil
 import uuid
 import zipfile
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
-from itertools import permutations
 from pathlib import Path, PureWindowsPath
 from typing import Any
 
@@ -22,12 +22,12 @@ from data.dish_table import read_dishes, write_dishes
 from data.errors import InputError
 from data.files import atomic_file
 from data.records import FOOD_TASKS
+from data.verification import UNKNOWN, PersonsAnswer, Verification, VerifiedQuestion, read_records, says_unknown
 
 MAX_FILES = 50_000  # record files of one folder
 MAX_RECORD = 1 << 20  # bytes of one of them
 EXPORTS = "exports"
 _BATCH = 200  # events of one write
-UNKNOWN = "4"  # what val-ui writes for "I don't know" in text questions
 PHRASE = "I don't know"  # what verifiers of single-image questions were asked to write (paper, section 3.4.2)
 
 
@@ -100,16 +100,14 @@ def val_ui_record(tidy: Mapping[str, Any], task: str, event: Event) -> dict[str,
     """One answer as the published verification tool wrote it.
 
     That tool had a key for "I don't know" in text questions only. Elsewhere the phrase goes into the rationale and the
-    guess is the answer; where nobody guessed, the answer is `"4"` there as well.
+    guess is the answer; where nobody guessed, or flagged the question and gave no answer, it is `"4"` there as well.
     """
     payload = event.payload
     chosen = payload["choice"]
-    answer, rationale = ("" if chosen is None else str(chosen)), payload["rationale"]
-    if payload["dont_know"]:
-        answer = UNKNOWN
-        if task != "textqa":
-            answer = UNKNOWN if payload["guess"] is None else str(payload["guess"])
-            rationale = f"{PHRASE}. {rationale}".strip() if rationale else PHRASE
+    answer, rationale = (UNKNOWN if chosen is None else str(chosen)), payload["rationale"]
+    if payload["dont_know"] and task != "textqa":
+        answer = UNKNOWN if payload["guess"] is None else str(payload["guess"])
+        rationale = f"{PHRASE}. {rationale}".strip() if rationale else PHRASE
     record = {
         "question": tidy["question"],
         "choices": tidy["choices"],
@@ -146,8 +144,9 @@ def export(store: Store, settings: Settings, target: Path) -> dict[str, Any]:
     """Write all that was collected into a new folder; returns its manifest.
 
     `<task>_tidy.json` with `images/`, `dishes.json` and `dishes.csv`, `verification/<task>/vqa_<row>_<event>.json`
-    (format of the published tool), `answers.jsonl` (everything that is known of an answer), `photos.json`,
-    `manifest.json`. The folder appears whole or not at all.
+    (format of the published tool), `answers.jsonl` (everything that is known of an answer), `agreement/<task>/` (kept
+    and dropped questions, disagreements, the report), `photos.json`, `manifest.json`. The folder appears whole or not
+    at all.
 
     Raises:
         InputError: the folder exists, or cannot be written.
@@ -156,10 +155,14 @@ def export(store: Store, settings: Settings, target: Path) -> dict[str, Any]:
     if target.exists():
         raise InputError(f"{target}: exists; give a folder that does not")
     partial = target.with_name(f".{target.name}.{uuid.uuid4().hex[:8]}.partial")
+    from models.agreement import write_validation
+
     try:
         partial.mkdir(parents=True)
         with store.reading() as state:
             manifest = _write(store, state, settings, partial)
+        for task, report in agreement(store).items():
+            write_validation(partial / "agreement" / task, report)
         partial.rename(target)
     except OSError as error:
         raise InputError(f"{target}: cannot be written ({error.strerror}); give another folder") from None
@@ -232,44 +235,51 @@ def zip_folder(folder: Path) -> Path:
     return path
 
 
-def agreement(store: Store, settings: Settings) -> dict[str, str]:
-    """What the verifiers agree on, as text by task; tasks of which nobody shares a question are left out.
-
-    Kappa is taken over pairs of answers in both orders, so that it does not depend on who is called the first (then
-    it is Scott's pi), on the questions that nobody flags and that both know. Accuracy counts each such answer once.
-    """
-    from sklearn.metrics import cohen_kappa_score
-
-    texts = {}
-    with store.reading() as state:
-        for task, rows in tidy_sets(state).items():
-            answers = {question: [event.payload for event in _in_time(state, question)] for question, _ in rows}
-            shared = {question: given for question, given in answers.items() if len(given) >= 2}
-            flagged = [question for question, given in shared.items() if any(one["bad"] for one in given)]
-            judged = {question: given for question, given in shared.items() if question not in flagged}
-            unsure = [question for question, given in judged.items() if any(one["dont_know"] for one in given)]
-            known = {q: [one["choice"] for one in given] for q, given in judged.items() if q not in unsure}
-            if not shared:
-                continue
-            pairs = [pair for given in known.values() for pair in permutations(given, 2)]
-            kappa = "undefined"
-            if len({choice for pair in pairs for choice in pair}) > 1:  # else chance agreement is 1
-                kappa = f"{cohen_kappa_score(*zip(*pairs, strict=True), labels=range(4)):.3f}"
-            alike = sum(len(set(given)) == 1 for given in known.values())
-            right = [choice == state.questions[q]["answer"] for q, given in known.items() for choice in given]
-            texts[task] = "\n".join(
-                (
-                    f"questions                    {len(rows)}",
-                    f"answered by two or more      {len(shared)}",
-                    f"  flagged as bad             {len(flagged)}",
-                    f"  somebody does not know     {len(unsure)}",
-                    f"  everybody knows            {len(known)}",
-                    f"    all answers alike        {alike}" + (f" ({alike / len(known):.1%})" if known else ""),
-                    f"    kappa, order-free        {kappa}",
-                    "    accuracy                 " + (f"{sum(right) / len(right):.1%}" if right else "undefined"),
+def verification(state: State, task: str) -> Verification:
+    """The answers that count for the questions of a task, joined with the right ones, under the people's names."""
+    questions: dict[str, VerifiedQuestion] = {}
+    answers: list[PersonsAnswer] = []
+    for row, (identity, _) in enumerate(tidy_sets(state).get(task, [])):
+        record, key = state.questions[identity], f"{task}:{row}"
+        for event in _in_time(state, identity):
+            payload = event.payload
+            answers.append(
+                PersonsAnswer(
+                    question=key,
+                    person=state.name(event.annotator),
+                    choice=payload["guess"] if payload["dont_know"] else payload["choice"],
+                    knows=payload["choice"] is not None,  # a flag without an answer is none
+                    bad=payload["bad"],
+                    multi_hop={"multiple": True, "single": False}.get(payload["hops"]),
+                    rationale=payload["rationale"],
+                    source=f"event {event.id}",
                 )
             )
-    return texts
+            questions[key] = VerifiedQuestion(
+                key=key,
+                row=row,
+                task=task,
+                question_id=record["question_id"],
+                question_type=record["question_type"],
+                question=record["question"],
+                choices=tuple(record["choices"]),
+                images=tuple(record.get("photos", [])),
+                answer=record["answer"],
+            )
+    return Verification(task, questions, answers, repeated=0, unmatched=[])
+
+
+def agreement(store: Store) -> dict[str, Any]:
+    """`models.agreement.ValidationReport` of each task of which two people have answered a question."""
+    from models.agreement import validate
+
+    reports = {}
+    for task in FOOD_TASKS:
+        with store.reading() as state:
+            found = verification(state, task)
+        if max(Counter(answer.question for answer in found.answers).values(), default=0) >= 2:
+            reports[task] = validate(found, None, title=f"{task} questions collected here (not FoodieQA)")
+    return reports
 
 
 # ---- in --------------------------------------------------------------------------------------------------------------
@@ -382,8 +392,9 @@ def import_val_ui(store: Store, folder: Path, task: str, images: Path | None = N
         known = {(q["task"], q["version"]): identity for identity, q in state.questions.items()}
     questions: dict[str, dict[str, Any]] = {}
     given: dict[tuple[str, str], dict[str, Any]] = {}
-    for path, record in _records(folder, "vqa_*.json"):
-        question, choices, truth = _checked(record, str(path), "gt", "0123")
+    for record in read_records(folder):
+        path = record["source"]
+        question, choices, truth = _checked(record, path, "gt", "0123")
         session = record.get("session_id")
         if truth is None or not isinstance(session, str) or not session:
             raise InputError(f"{path}: has no gt or no session_id; is it a record of the verification tool?")
@@ -398,14 +409,16 @@ def import_val_ui(store: Store, folder: Path, task: str, images: Path | None = N
             photos = [_keep(store, _find(images, name, path), str(path)) for name in names]
         elif len(choices) != 4:
             raise InputError(f"{path}: has no four options; check task")
-        payload = _payload(task, _tidy_of(record, task, question, choices, truth), photos, choices, truth, path.name)
+        payload = _payload(
+            task, _tidy_of(record, task, question, choices, truth), photos, choices, truth, Path(path).name
+        )
         identity = known.get((task, payload["version"]))
         if identity is None:
             identity = payload["question_id"]
             questions.setdefault(identity, payload)
         version, answer = payload["version"], str(record.get("user-answer") or "").strip()
         rationale = str(record.get("rationale") or "")
-        unsure = answer == UNKNOWN or (task != "textqa" and _says_unknown(rationale))
+        unsure = answer == UNKNOWN or (task != "textqa" and says_unknown(rationale))
         if answer not in ("", *"01234"):
             raise InputError(f"{path}: user-answer is {answer[:20]!r} and must be 0 to 4; correct or remove the file")
         option = int(answer) if answer in tuple("0123") else None
@@ -423,7 +436,7 @@ def import_val_ui(store: Store, folder: Path, task: str, images: Path | None = N
             "bad": record.get("bad_q") == "Yes",
             "bad_reason": "",
             "seconds": None,
-            "imported": path.name,
+            "imported": Path(path).name,
         }
     added = _add_questions(store, list(questions.values()), "import")
     new: list[Event] = []
@@ -443,12 +456,6 @@ def import_val_ui(store: Store, folder: Path, task: str, images: Path | None = N
 
     store.transact(build)
     return added, len(new)
-
-
-def _says_unknown(rationale: str) -> bool:
-    """Whether a rationale says "I don't know": curly or missing apostrophes, any case, or Chinese."""
-    text = "".join(letter for letter in rationale.casefold() if letter.isalnum())
-    return "idontknow" in text or "idonotknow" in text or "不知道" in text
 
 
 def _tidy_of(record: Mapping[str, Any], task: str, question: str, choices: list[str], truth: int) -> dict[str, Any]:
@@ -521,7 +528,7 @@ def _checked(record: Any, where: str, key: str, allowed: str) -> tuple[str, list
     return str(record["question"]).strip(), [str(choice) for choice in choices], int(index) if index else None
 
 
-def _find(root: Path, name: Any, path: Path) -> Path:
+def _find(root: Path, name: Any, where: Any) -> Path:
     """The picture of a record under `root`: the longest end of its path that is a file there."""
     parts = [part for part in PureWindowsPath(str(name)).parts if part not in ("/", "\\", "..", ".", "")]
     base = Path(root).resolve()
@@ -529,4 +536,4 @@ def _find(root: Path, name: Any, path: Path) -> Path:
         found = base.joinpath(*[part.replace(":", "") for part in parts[start:]])
         if found.is_file() and found.resolve().is_relative_to(base):
             return found
-    raise InputError(f"{path}: the picture {str(name)[:200]} is not under {root}; give its folder as images=FOLDER")
+    raise InputError(f"{where}: the picture {str(name)[:200]} is not under {root}; give its folder as images=")

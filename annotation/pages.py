@@ -209,7 +209,8 @@ def build(store: Store, settings: Settings, language: str) -> gr.Blocks:
     return blocks
 
 
-QUIET: dict[str, Any] = {"show_progress": "hidden", "api_visibility": "private"}
+# `multiple`: where an answer of the server never arrives, the button can be pressed again; every form may come twice.
+QUIET: dict[str, Any] = {"show_progress": "hidden", "api_visibility": "private", "trigger_mode": "multiple"}
 
 
 # ---- collect ---------------------------------------------------------------------------------------------------------
@@ -888,7 +889,7 @@ def _admin(pages: Pages) -> gr.Tab:
             out = gr.Button(pages.say("admin_export"), variant="primary", elem_id="admin-export")
             count = gr.Button(pages.say("admin_agreement"), elem_id="admin-agreement")
         status = gr.HTML(elem_id="admin-status")
-        report = gr.HTML(elem_id="admin-report")
+        report = gr.Markdown(elem_id="admin-report")
         disputes = gr.HTML(elem_id="admin-disputes")
         outputs = [overview, status, report, disputes]
 
@@ -918,7 +919,7 @@ def _admin(pages: Pages) -> gr.Tab:
 
         def agreement(annotator: str) -> dict[Any, Any]:
             check(annotator)
-            return {report: agreement_html(store, settings, pages)}
+            return {report: agreement_text(store, pages)}
 
         refresh.click(pages.handler(status, show), None, outputs, **QUIET)
         tab.select(pages.handler(status, show), None, outputs, **QUIET)
@@ -981,9 +982,9 @@ def _disputes(pages: Pages, state: State) -> str:
     return title + table([pages.say("question"), pages.say("truth"), pages.say("given")], rows)
 
 
-def agreement_html(store: Store, settings: Settings, pages: Pages) -> str:
-    """The report on agreement for each task that two people have verified."""
-    parts = export.agreement(store, settings)
-    if not parts:
-        return f'<p class="empty">{escape(pages.say("no_agreement"))}</p>'
-    return "".join(f"<h2>{escape(task)}</h2><pre class='report'>{escape(text)}</pre>" for task, text in parts.items())
+def agreement_text(store: Store, pages: Pages) -> str:
+    """The reports on agreement as Markdown, each task that two people have verified."""
+    from models.agreement import render
+
+    reports = [render(report) for report in export.agreement(store).values()]
+    return "\n\n".join(reports) or pages.say("no_agreement")

@@ -29,6 +29,8 @@ from annotation.words import _WORDS, message, say
 from data.dish_table import read_dishes
 from data.errors import InputError
 from data.foodieqa import read_file
+from data.verification import read_records
+from models.agreement import validate
 from tests.made_up_foodieqa import write_release
 from tests.runs import ROOT, composed
 
@@ -909,7 +911,7 @@ def test_bad_records_of_the_published_tools(store: Store, tmp_path: Path, change
 def test_agreement_counts_and_does_not_depend_on_who_is_first(store: Store, settings: Settings, tmp_path: Path) -> None:
     """Hand-made answers: six alike (all right), two apart, one unknown, one flagged."""
     export.import_tidy(store, textqa_file(tmp_path, 10), "textqa")
-    assert export.agreement(store, settings) == {}
+    assert export.agreement(store) == {}
     people = [person(store, name) for name in "vw"]
     for who in people:
         work.join_and_assign(store, settings, who)
@@ -925,15 +927,21 @@ def test_agreement_counts_and_does_not_depend_on_who_is_first(store: Store, sett
             if number == 9 and place == 1:
                 fields = {"bad": True, "bad_reason": "两个都对"}
             work.save_answer(store, settings, who, question, fields)
-    text = export.agreement(store, settings)["textqa"]
-    numbers = [line.split()[-1] for line in text.splitlines()]
+    report = export.agreement(store)["textqa"].report
+    assert (report["two_answers"], report["bad"], report["unknown_answers"]) == (10, 1, 1)
     # known questions: truths 0 1 2 3 0 1 2 3; the pairs apart are (3, 2) and (3, 0), counted in both orders
     marginal = [5, 4, 3, 4]
     expected = sum((count / 16) ** 2 for count in marginal)
-    assert numbers[:5] == ["10", "10", "1", "1", "8"]
-    assert "6 (75.0%)" in text
-    assert float(numbers[6]) == pytest.approx((0.75 - expected) / (1 - expected), abs=0.0006)
-    assert numbers[7] == "87.5%"
+    known = report["scopes"]["both_know"]
+    assert known["n"] == 8 and known["accuracy"] == pytest.approx(14 / 16)
+    assert known["kappa"] == pytest.approx((0.75 - expected) / (1 - expected))
+    # the export's records, read from their files, tell the same
+    export.export(store, settings, tmp_path / "out")
+    questions = read_file(tmp_path / "out" / "textqa_tidy.json", "textqa", "zh").questions
+    again = validate(read_records(tmp_path / "out" / "verification" / "textqa"), questions).report
+    assert again["scopes"]["both_know"]["kappa"] == known["kappa"]
+    assert (again["two_answers"], again["bad"]) == (10, 1)
+    assert (tmp_path / "out" / "agreement" / "textqa" / "agreement.md").is_file()
 
 
 # ---- settings and words ----------------------------------------------------------------------------------------------
