@@ -1,8 +1,9 @@
 """Makes multiple-choice questions of the four tasks, in the released schema, from whole recipes.
 
 Yagcioglu et al. 2018 (EMNLP), sections 2.2 and 3: every question stands on four steps in increasing order and has one
-right and three wrong choices. Wrong choices come from `distractors`, which may be replaced; `random_distractors` is
-the paper's simplest form.
+right and three wrong choices. A rule (`Distractors`) proposes wrong choices for each question; the builder takes those
+that are admissible, within the limits that are set. `random_distractors` and `collection_distractors` are the paper's
+simplest forms, `data.build.question_set` has the adaptive neighbourhood.
 """
 
 import hashlib
@@ -13,10 +14,11 @@ import random
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
+from data.build.assignment import assign
 from data.errors import InputError
 from data.files import atomic_file
 from data.records import (
@@ -30,6 +32,9 @@ from data.records import (
 )
 
 SPLITS = ("train", "val", "test")
+TEXT_FIELDS = ("title", "body", "both")
+RULES = ("random", "collection")
+REACH = 200  # candidates of a question that are looked at to balance lengths
 BODY_QUESTION_TEXT = "Choose the best text for the missing blank to correctly complete the recipe."
 
 
@@ -51,11 +56,21 @@ class Asked:
         return self.elements[self.position]
 
 
+Candidate = tuple[str, str]  # recipe id, text or image name
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """Candidates of one question by falling preference: those a rule stands for, and those it falls back on."""
+
+    near: Sequence[Candidate]
+    far: Iterable[Candidate] = ()
+
+
 # A distractor rule is handed all questions of a task that may lend each other their contents, and the seed. For each
-# question, in the same order, it gives candidates (recipe id, text or image name) by falling preference. The builder
-# takes the first three (one in coherence) that are admissible, so a rule need not check for equal contents.
-Candidate = tuple[str, str]
-Distractors = Callable[[Sequence[Asked], int], Iterable[Iterable[Candidate]]]
+# question, in the same order, it gives candidates by falling preference. The builder takes the first three (one in
+# coherence) that are admissible, so a rule need not check for equal contents.
+Distractors = Callable[[Sequence[Asked], int], Iterable[Iterable[Candidate] | Offer]]
 
 
 def random_distractors(asked: Sequence[Asked], seed: int) -> Iterator[Iterator[Candidate]]:
@@ -85,7 +100,63 @@ def random_distractors(asked: Sequence[Asked], seed: int) -> Iterator[Iterator[C
     return (candidates(item) for item in range(len(asked)))
 
 
-DISTRACTORS: dict[str, Distractors] = {"random": random_distractors}
+def collection_distractors(plan: "Plan", asked_only: bool = False) -> Distractors:
+    """Draws wrong choices uniformly among all steps (or images) of the other recipes of the split or collection.
+
+    A text that stands in many steps is drawn as often. `asked_only` draws among the right choices of the other
+    questions.
+    """
+
+    def rule(asked: Sequence[Asked], seed: int) -> Iterator[Iterator[Candidate]]:
+        pool = lenders(plan, asked, asked_only)
+        return (draws(item, pool, seed) for item in asked)
+
+    return rule
+
+
+def draws(item: Asked, pool: Sequence[Candidate], seed: int) -> Iterator[Candidate]:
+    """The whole pool in an order of the question's own, some at first since seldom more are asked for."""
+    generator = _generator(seed, "draws", item.recipe.recipe_id, item.task, item.serial)
+    for size in (min(len(pool), 64), len(pool)):
+        for place in generator.sample(range(len(pool)), size):
+            yield pool[place]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Recipes with their splits and what is asked of them, before any wrong choice is chosen."""
+
+    kept: list[tuple[SourceRecipe, str]]  # in the order of a hash
+    asked: dict[str, list[Asked]]  # by task
+    text_field: str
+    same_split: bool
+    seed: int
+    key: Callable[[str, str], Hashable]  # (task, text or image name) -> what makes two of them the same
+    introductions: Mapping[str, Sequence[str]]  # recipe id -> images of its dropped first step
+    report: Counter[str] = field(default_factory=Counter)
+
+    def groups(self, task: str) -> list[list[Asked]]:
+        """The questions of a task that may lend each other their contents: those of a split, or all."""
+        asked = self.asked[task]
+        if not self.same_split:
+            return [asked] if asked else []
+        return [group for split in SPLITS if (group := [item for item in asked if item.split == split])]
+
+
+def lenders(plan: Plan, asked: Sequence[Asked], asked_only: bool) -> list[Candidate]:
+    """What the questions of a group may be lent: the contents of all steps, or the right choices; in a fixed order."""
+    if asked_only:
+        return [(item.recipe.recipe_id, item.content) for item in asked]
+    splits = {item.split for item in asked} if plan.same_split else set(SPLITS)
+    pool: list[Candidate] = []
+    for recipe, split in plan.kept:
+        if split in splits:
+            textual = asked[0].task == "textual_cloze"
+            contents = [content for step in recipe.steps for content in _contents(step, textual, plan.text_field)]
+            if not textual:
+                contents += plan.introductions.get(recipe.recipe_id, ())
+            pool += [(recipe.recipe_id, content) for content in contents]
+    return pool
 
 
 def build_questions(
@@ -93,17 +164,9 @@ def build_questions(
     tasks: Sequence[str] = ("textual_cloze",),
     *,
     distractors: str | Distractors = "random",
-    same_split: bool = True,
-    questions_per_recipe: int = 1,
-    text_field: Literal["title", "body"] = "title",
-    seed: int = 1234,
-    fractions: tuple[float, float, float] = (0.8, 0.1, 0.1),
-    split_salt: str = "food-understanding",
-    min_steps: int = 3,
-    max_steps: int = 25,
-    max_text_repeats: int = 2,
-    max_shared_steps: float = 0.5,
-    content_key: Callable[[str], Hashable] | None = None,
+    hub_limit: int | None = None,
+    length_matched: bool = False,
+    **choices: Any,
 ) -> tuple[dict[str, list[dict[str, Any]]], dict[str, Any]]:
     """Builds the questions of every split and a report of what was kept and left out.
 
@@ -113,22 +176,10 @@ def build_questions(
     Args:
         recipes: whole recipes with different ids.
         tasks: any of `data.records.TASKS`.
-        distractors: name of a rule in `DISTRACTORS`, or a rule.
-        same_split: wrong choices come from the split of the question only, so that no text or image of the test split
-            is seen in training. The released set draws from its whole collection: False.
-        questions_per_recipe: at most so many for a recipe and task, on different sets of four steps.
-        text_field: what textual cloze asks for. `body` is for recipes without titles: the asked step leaves the
-            context and its place is not marked; the ids of the others stay 1-based and gapless.
-        seed: of every random choice but the split.
-        fractions: of train, val and test.
-        split_salt: another salt gives another split.
-        min_steps: shorter recipes are left out (the paper: 3; a question needs 4 usable steps anyhow).
-        max_steps: longer recipes are left out (the paper: 25).
-        max_text_repeats: a text that stands in more recipes than this ("Serve hot.") is never asked for; numbers do
-            not count, so that all forms of "Preheat the oven to 180 °C" are one text.
-        max_shared_steps: a recipe that has more than this fraction of its longer steps in common with a recipe of
-            another split is left out.
-        content_key: key of an image name; images with equal keys look alike. They are never offered side by side.
+        distractors: `random`, `collection`, or a rule.
+        hub_limit: see `complete_questions`.
+        length_matched: see `complete_questions`.
+        choices: see `plan_questions`.
 
     Returns:
         {split: records of the released schema, by task, then by a hash of the qid}, and counts by rule.
@@ -136,45 +187,269 @@ def build_questions(
     Raises:
         InputError: a setting that does not fit, or two recipes with one id.
     """
+    if isinstance(distractors, str) and distractors not in RULES:
+        raise InputError(f"distractors={distractors}: unknown rule; choose one of {', '.join(RULES)}")
+    plan = plan_questions(recipes, tasks, **choices)
     if isinstance(distractors, str):
-        if distractors not in DISTRACTORS:
-            raise InputError(f"distractors={distractors}: unknown rule; choose one of {', '.join(DISTRACTORS)}")
-        distractors = DISTRACTORS[distractors]
+        distractors = random_distractors if distractors == "random" else collection_distractors(plan)
+    return complete_questions(plan, distractors, hub_limit=hub_limit, length_matched=length_matched)
+
+
+def plan_questions(
+    recipes: Iterable[SourceRecipe],
+    tasks: Sequence[str] = TASKS,
+    *,
+    same_split: bool = True,
+    questions_per_recipe: int = 1,
+    text_field: str = "title",
+    seed: int = 1234,
+    fractions: Sequence[float] = (0.8, 0.1, 0.1),
+    split_salt: str = "food-understanding",
+    min_steps: int = 3,
+    max_steps: int = 25,
+    max_text_repeats: int | None = 2,
+    max_shared_steps: float = 0.5,
+    content_key: Callable[[str], Hashable] | None = None,
+    introductions: Mapping[str, Sequence[str]] | None = None,
+) -> Plan:
+    """Chooses recipes, splits, and the steps and positions of all questions.
+
+    Args:
+        recipes: whole recipes with different ids.
+        tasks: any of `data.records.TASKS`.
+        same_split: wrong choices come from the split of the question only, so that no text or image of the test split
+            is seen in training. The released set draws from its whole collection: False.
+        questions_per_recipe: at most so many for a recipe and task, on different sets of four steps.
+        text_field: what textual cloze asks for: the `title` of a step, its `body`, or `both`, title and body in two
+            lines. With the latter two the asked step leaves the context and its place is not marked; the ids of the
+            others stay 1-based and gapless.
+        seed: of every random choice but the split.
+        fractions: of train, val and test.
+        split_salt: another salt gives another split.
+        min_steps: shorter recipes are left out (the paper: 3; a question needs 4 usable steps anyhow).
+        max_steps: longer recipes are left out (the paper: 25).
+        max_text_repeats: a text that stands in more recipes than this ("Serve hot.") is never asked for; numbers do
+            not count, so that all forms of "Preheat the oven to 180 °C" are one text. None: every text is asked for.
+        max_shared_steps: a recipe that has more than this fraction of its longer steps in common with a recipe of
+            another split is left out.
+        content_key: key of an image name; images with equal keys look alike. They are never offered side by side.
+        introductions: recipe id -> images of its dropped first step, which may be wrong choices but are never right.
+
+    Raises:
+        InputError: a setting that does not fit, or two recipes with one id.
+    """
     _check_settings(tasks, questions_per_recipe, text_field, fractions, min_steps, max_steps)
     image_key = content_key or (lambda name: name)
 
+    def key(task: str, content: str) -> Hashable:
+        return _text_key(content) if task == "textual_cloze" else image_key(content)
+
     report = Counter[str]()
     kept = _kept_recipes(recipes, report, split_salt, fractions, min_steps, max_steps, max_shared_steps)
-    numbers = _recipe_numbers(kept)
-    repeats = _text_repeats(kept, text_field)
-
-    questions: dict[str, list[dict[str, Any]]] = {split: [] for split in SPLITS}
+    asked: dict[str, list[Asked]] = {}
+    plan = Plan(kept, asked, text_field, same_split, seed, key, introductions or {}, report)
+    repeats = _text_repeats(kept, text_field) if max_text_repeats is not None else Counter[str]()
     for task in (task for task in TASKS if task in tasks):
-        key = _text_key if task == "textual_cloze" else image_key
-        asked: list[Asked] = []
+        asked[task] = []
         for recipe, split in kept:
-            asked += _ask(
-                recipe, split, task, questions_per_recipe, text_field, seed, repeats, max_text_repeats, key, report
-            )
-        groups = [[item for item in asked if item.split == split] for split in SPLITS] if same_split else [asked]
-        for group in groups:
-            for item, candidates in zip(group, _candidates(group, task, distractors, seed), strict=True):
-                record = _record(item, candidates, numbers[item.recipe.recipe_id], text_field, seed, key)
-                if record is None:
+            asked[task] += _ask(plan, recipe, split, task, questions_per_recipe, repeats, max_text_repeats or 0)
+    return plan
+
+
+def complete_questions(
+    plan: Plan, rule: Distractors, *, hub_limit: int | None = None, length_matched: bool = False
+) -> tuple[dict[str, list[dict[str, Any]]], dict[str, Any]]:
+    """Gives the planned questions their wrong choices.
+
+    Args:
+        plan: of `plan_questions`.
+        rule: proposes wrong choices; not asked for visual ordering.
+        hub_limit: a text or image is at most so many times a wrong choice among the questions of a task (and of a
+            split, where wrong choices stay in it); in coherence, with one wrong image and not three, at most a third
+            of it. Who gets it is a matter of hashes and not of order. None: no limit.
+        length_matched: of the wrong choices in textual cloze so many are shorter than the right one that it is
+            equally often the shortest, second, third and longest, as far as the candidates allow.
+
+    Returns:
+        {split: records of the released schema, by task, then by a hash of the qid}, and counts by rule.
+
+    Raises:
+        InputError: a limit below 1.
+    """
+    if hub_limit is not None and hub_limit < 1:
+        raise InputError(f"hub_limit={hub_limit}: must be at least 1, or null for no limit")
+    report = Counter(plan.report)
+    numbers = _recipe_numbers(plan.kept)
+    questions: dict[str, list[dict[str, Any]]] = {split: [] for split in SPLITS}
+    for task in plan.asked:
+        limit = hub_limit if hub_limit is None or task != "visual_coherence" else max(1, hub_limit // 3)
+        for group in plan.groups(task):
+            if task == "visual_ordering":
+                chosen: Iterable[list[str]] = ([] for _ in group)
+            elif limit is None and not (length_matched and task == "textual_cloze"):
+                chosen = _first_choices(plan, group, rule, report)
+            else:
+                chosen = _limited_choices(plan, group, rule, limit, length_matched, report)
+            for item, wrong in zip(group, chosen, strict=True):
+                if len(wrong) < _WANTED[task]:
                     report[f"{task}: no admissible wrong choices"] += 1
                 else:
-                    questions[item.split].append(record)
+                    questions[item.split].append(
+                        _record(item, wrong, numbers[item.recipe.recipe_id], plan.text_field, plan.seed)
+                    )
     for records in questions.values():
-        records.sort(key=lambda record: (TASK_NUMBERS[record["task"]], _digest(seed, "order", record["qid"])))
+        records.sort(key=lambda record: (TASK_NUMBERS[record["task"]], _digest(plan.seed, "order", record["qid"])))
     counts = {
-        task: {split: sum(record["task"] == task for record in questions[split]) for split in SPLITS} for task in tasks
+        task: {split: sum(record["task"] == task for record in questions[split]) for split in SPLITS}
+        for task in plan.asked
     }
-    recipe_counts = Counter(split for _, split in kept)
+    recipe_counts = Counter(split for _, split in plan.kept)
     return questions, {
         "questions": counts,
         "recipes": {split: recipe_counts[split] for split in SPLITS},
         "rules": dict(sorted(report.items())),
     }
+
+
+# ---- wrong choices ---------------------------------------------------------------------------------------------------
+
+_WANTED = {"textual_cloze": 3, "visual_cloze": 3, "visual_coherence": 1, "visual_ordering": 0}
+_FAR = "wrong choices from outside the neighbourhood"
+
+
+def own_keys(plan: Plan, item: Asked) -> set[Hashable]:
+    """Keys of the texts, or images, of the question's own recipe; none of them may be a wrong choice."""
+    if item.task == "textual_cloze":
+        own = [_text(step, plan.text_field) for step in item.recipe.steps]
+    else:
+        own = [image for step in item.recipe.steps for image in step.images]
+        own += plan.introductions.get(item.recipe.recipe_id, ())
+    return {plan.key(item.task, content) for content in [*own, *item.elements]}
+
+
+def _admissible(
+    plan: Plan, item: Asked, candidates: Iterable[Candidate], taken: set[Hashable]
+) -> Iterator[tuple[Hashable, str]]:
+    """(key, content) of the candidates of other recipes that are neither empty nor equal to a taken one or another."""
+    for recipe_id, content in candidates:
+        if recipe_id != item.recipe.recipe_id and content.strip():
+            key = plan.key(item.task, content)
+            if key and key not in taken:
+                taken.add(key)
+                yield key, content
+
+
+def _offers(
+    plan: Plan, group: Sequence[Asked], rule: Distractors
+) -> Iterator[tuple[Asked, Iterator[tuple[Hashable, str]], Iterator[tuple[Hashable, str]]]]:
+    """Each question with its admissible candidates, near and far; the far ones are to be read after the near ones."""
+    for item, offer in zip(group, rule(group, plan.seed), strict=True):
+        near, far = (offer.near, offer.far) if isinstance(offer, Offer) else (offer, ())
+        taken = own_keys(plan, item)
+        yield item, _admissible(plan, item, near, taken), _admissible(plan, item, far, taken)
+
+
+def _first_choices(plan: Plan, group: Sequence[Asked], rule: Distractors, report: Counter[str]) -> Iterator[list[str]]:
+    """The first admissible candidates of each question."""
+    for item, near, far in _offers(plan, group, rule):
+        inside = list(itertools.islice(near, _WANTED[item.task]))
+        outside = list(itertools.islice(far, _WANTED[item.task] - len(inside)))
+        if outside:
+            report[f"{item.task}: {_FAR}"] += len(outside)
+        yield [content for _, content in (*inside, *outside)]
+
+
+def _limited_choices(
+    plan: Plan, group: Sequence[Asked], rule: Distractors, limit: int | None, matched: bool, report: Counter[str]
+) -> Iterator[list[str]]:
+    """As many candidates of each question as it needs, none given out more often than `limit`.
+
+    First from the near ones, of both sides of the right choice's length where lengths are matched; then whatever is
+    left, near or far, to questions that have not enough.
+    """
+    offers = list(_offers(plan, group, rule))
+    contents: list[dict[Hashable, str]] = [{} for _ in group]  # as this question would show it, by key
+    outside: list[set[Hashable]] = [set() for _ in group]
+    uses: Counter[Hashable] = Counter()
+
+    def claim(item: Asked, key: Hashable) -> int:
+        return int.from_bytes(_digest(plan.seed, "claim", key, item.recipe.recipe_id, item.serial)[:16])
+
+    def wishes(place: int, pairs: Iterable[tuple[Hashable, str]], far: bool = False) -> Iterator[Hashable]:
+        for key, content in pairs:
+            contents[place][key] = content
+            if far:
+                outside[place].add(key)
+            yield key
+
+    def given(
+        quotas: Sequence[int], lists: Sequence[Iterable[Hashable]], places: Sequence[int]
+    ) -> list[list[Hashable]]:
+        most = math.inf if limit is None else limit
+        used = uses.copy()
+        held = assign(quotas, lists, lambda key: most - used[key], lambda asker, key: claim(group[places[asker]], key))
+        uses.update(itertools.chain(*held))
+        return held
+
+    places, wanted = range(len(group)), [_WANTED[item.task] for item in group]
+    if matched and group[0].task == "textual_cloze":
+        near = [list(wishes(place, itertools.islice(offers[place][1], REACH))) for place in places]
+        sides = [_sides(plan, group[place], [(key, contents[place][key]) for key in near[place]]) for place in places]
+        shorter = _length_ranks([(len(less), len(more)) for less, more in sides], [_order(item) for item in group])
+        quotas = [quota for less in shorter for quota in (less, 3 - less)]
+        halves = given(quotas, [side for both in sides for side in both], [place for place in places for _ in "ab"])
+        held = [halves[2 * place] + halves[2 * place + 1] for place in places]
+    else:
+        near = [[] for _ in group]
+        held = given(wanted, [wishes(place, offers[place][1]) for place in places], places)
+
+    short = [place for place in places if len(held[place]) < wanted[place]]
+    rest = [
+        itertools.chain(
+            (key for key in near[place] if key not in held[place]),
+            wishes(place, offers[place][1]),
+            wishes(place, offers[place][2], far=True),
+        )
+        for place in short
+    ]
+    more = given([wanted[place] - len(held[place]) for place in short], rest, short)
+    for place, keys in zip(short, more, strict=True):
+        held[place] = held[place] + keys
+    for place, keys in enumerate(held):
+        if strangers := sum(key in outside[place] for key in keys):
+            report[f"{group[place].task}: {_FAR}"] += strangers
+        yield [contents[place][key] for key in keys]
+
+
+def _order(item: Asked) -> bytes:
+    return _digest("order", item.recipe.recipe_id, item.task, item.serial)
+
+
+def _sides(
+    plan: Plan, item: Asked, candidates: Sequence[tuple[Hashable, str]]
+) -> tuple[list[Hashable], list[Hashable]]:
+    """Keys of the candidates that are shorter than the right choice, and longer; a hash decides on equal lengths."""
+    sides: tuple[list[Hashable], list[Hashable]] = ([], [])
+    for key, content in candidates:
+        difference = len(content) - len(item.content)
+        longer = difference > 0 or (difference == 0 and _digest(plan.seed, "side", key, _order(item))[0] % 2 == 1)
+        sides[longer].append(key)
+    return sides
+
+
+def _length_ranks(sides: Sequence[tuple[int, int]], order: Sequence[bytes]) -> list[int]:
+    """How many of three wrong choices shall be shorter, for each question: 0 to 3, each equally often if possible.
+
+    `sides` are numbers of shorter and longer candidates. Questions that leave the least choice come first, so that
+    the others make up for them.
+    """
+    possible = [[r for r in range(4) if r <= less and 3 - r <= more] or [min(3, less)] for less, more in sides]
+    ranks, counts = [0] * len(sides), [0] * 4
+    for place in sorted(range(len(sides)), key=lambda place: (len(possible[place]), order[place])):
+        first = order[place][-1] % 4
+        ranks[place] = min(possible[place], key=lambda r: (counts[r], (r - first) % 4))
+        counts[ranks[place]] += 1
+    return ranks
 
 
 def write_questions(questions: Mapping[str, Sequence[Mapping[str, Any]]], folder: str | Path) -> dict[str, Path]:
@@ -219,8 +494,8 @@ def _check_settings(
 ) -> None:
     if unknown := [task for task in tasks if task not in TASKS]:
         raise InputError(f"tasks={unknown[0]}: unknown task; choose from {', '.join(TASKS)}")
-    if text_field not in ("title", "body"):
-        raise InputError(f"text_field={text_field}: must be title or body")
+    if text_field not in TEXT_FIELDS:
+        raise InputError(f"text_field={text_field}: must be one of {', '.join(TEXT_FIELDS)}")
     if questions_per_recipe < 1:
         raise InputError(f"questions_per_recipe={questions_per_recipe}: must be at least 1")
     if len(fractions) != 3 or min(fractions) < 0 or not math.isclose(sum(fractions), 1):
@@ -280,7 +555,19 @@ def _recipe_numbers(kept: Sequence[tuple[SourceRecipe, str]]) -> dict[str, int]:
 
 
 def _text(step: SourceStep, text_field: str) -> str:
-    return (step.title if text_field == "title" else step.body).strip()
+    """What textual cloze asks of a step; of `both` nothing where one is empty, as the form would give it away."""
+    title, body = step.title.strip(), step.body.strip()
+    if text_field == "both":
+        return f"{title}\n{body}" if _text_key(title) and _text_key(body) else ""
+    return title if text_field == "title" else body
+
+
+def _contents(step: SourceStep, textual: bool, text_field: str) -> list[str]:
+    """The texts or images of a step that a question may ask for or be lent."""
+    if not textual:
+        return list(step.images)
+    text = _text(step, text_field)
+    return [text] if text and _text_key(text) else []
 
 
 def _text_repeats(kept: Sequence[tuple[SourceRecipe, str]], text_field: str) -> Counter[str]:
@@ -291,23 +578,17 @@ def _text_repeats(kept: Sequence[tuple[SourceRecipe, str]], text_field: str) -> 
 
 
 def _ask(
+    plan: Plan,
     recipe: SourceRecipe,
     split: str,
     task: str,
     questions_per_recipe: int,
-    text_field: str,
-    seed: int,
     repeats: Mapping[str, int],
     max_text_repeats: int,
-    key: Callable[[str], Hashable],
-    report: Counter[str],
 ) -> list[Asked]:
-    """Chooses the steps, images and positions of a recipe's questions."""
-    textual = task == "textual_cloze"
-    contents = [
-        ([text] if (text := _text(step, text_field)) and _text_key(text) else []) if textual else list(step.images)
-        for step in recipe.steps
-    ]
+    """Chooses the steps, images and positions of a recipe's questions; no text of `repeats` above the limit."""
+    textual, report, seed = task == "textual_cloze", plan.report, plan.seed
+    contents = [_contents(step, textual, plan.text_field) for step in recipe.steps]
     usable = [index for index, content in enumerate(contents) if content]
     if len(usable) < 4:
         report[f"{task}: recipes with fewer than 4 usable steps"] += 1
@@ -320,7 +601,7 @@ def _ask(
         for index in usable:
             if within[keys[index]] > 1:
                 report["textual_cloze: steps not asked, text occurs again in its recipe"] += 1
-            elif repeats[keys[index]] > max_text_repeats:
+            elif repeats.get(keys[index], 0) > max_text_repeats:
                 report["textual_cloze: steps not asked, text stands in many recipes"] += 1
             else:
                 askable.append(index)
@@ -338,7 +619,7 @@ def _ask(
             a, b, c, d = sorted([step, *others])
             steps = (a, b, c, d)
             elements = tuple(generator.choice(contents[index]) for index in steps)
-            if steps not in taken and (textual or len({key(element) for element in elements}) == 4):
+            if steps not in taken and (textual or len({plan.key(task, element) for element in elements}) == 4):
                 taken.add(steps)
                 position = steps.index(step) if task != "visual_ordering" else 0
                 asked.append(Asked(recipe, split, task, serial, steps, position, elements))
@@ -348,38 +629,9 @@ def _ask(
     return asked
 
 
-def _candidates(
-    group: Sequence[Asked], task: str, distractors: Distractors, seed: int
-) -> Iterable[Iterable[Candidate]]:
-    return distractors(group, seed) if task != "visual_ordering" else [()] * len(group)
-
-
-def _record(
-    item: Asked,
-    candidates: Iterable[Candidate],
-    number: int,
-    text_field: str,
-    seed: int,
-    key: Callable[[str], Hashable],
-) -> dict[str, Any] | None:
-    """The question in the released schema; None where the candidates do not suffice."""
+def _record(item: Asked, wrong: list[str], number: int, text_field: str, seed: int) -> dict[str, Any]:
+    """The question in the released schema."""
     textual = item.task == "textual_cloze"
-    own = item.elements if not textual else tuple(_text(step, text_field) for step in item.recipe.steps)
-    if not textual:
-        own += tuple(image for step in item.recipe.steps for image in step.images)
-    excluded = {key(content) for content in own}
-    wrong: list[str] = []
-    wanted = {"visual_ordering": 0, "visual_coherence": 1}.get(item.task, 3)
-    for recipe_id, content in candidates:
-        if len(wrong) == wanted:
-            break
-        content_key = key(content)
-        if recipe_id != item.recipe.recipe_id and content.strip() and content_key and content_key not in excluded:
-            wrong.append(content)
-            excluded.add(content_key)
-    if len(wrong) < wanted:
-        return None
-
     generator = _generator(seed, "choices", item.recipe.recipe_id, item.task, item.serial)
     question: list[str] = list(item.elements)
     answer = generator.randrange(4)
@@ -398,7 +650,7 @@ def _record(
         choices = generator.sample(wrong, 3)
         choices.insert(answer, item.content)
 
-    hidden = item.steps[item.position] if textual and text_field == "body" else None
+    hidden = item.steps[item.position] if textual and text_field != "title" else None
     context: list[dict[str, Any]] = []
     for index, step in enumerate(item.recipe.steps):
         if index == hidden:
@@ -414,7 +666,9 @@ def _record(
         "choice_list": choices,
         "answer": answer,
         "qid": "-".join(map(str, (TASK_NUMBERS[item.task], number, *item.steps))),
-        "question_modality": [text_field] if textual else ["images"],
+        "question_modality": [*(("title", "body") if text_field == "both" else (text_field,))]
+        if textual
+        else ["images"],
         "question": question,
         "task": item.task,
         "question_text": BODY_QUESTION_TEXT if hidden is not None else QUESTION_TEXT[item.task],
