@@ -7,6 +7,7 @@ import os
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from io import RawIOBase
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +35,7 @@ class AnswerLog:
 
     def __init__(self, path: Path, identity: dict[str, Any]) -> None:
         self.path, self.identity = path, identity
-        self._file: Any = None
+        self._file: RawIOBase | None = None
 
     def read(self, keys: Iterable[str]) -> Found:
         """The last good reply to each of these keys.
@@ -106,20 +107,19 @@ class AnswerLog:
         # Escaped, so that whatever a model says, lone halves of characters included, is one line of valid UTF-8.
         line = (json.dumps(record, allow_nan=False) + "\n").encode()
         try:
-            if self._file is None:
-                self._open()
-            fcntl.flock(self._file, fcntl.LOCK_EX)
+            file = self._file or self._open()
+            fcntl.flock(file, fcntl.LOCK_EX)
             try:
-                self._file.write(line)
+                file.write(line)
             finally:
-                fcntl.flock(self._file, fcntl.LOCK_UN)
+                fcntl.flock(file, fcntl.LOCK_UN)
         except OSError as error:
             raise InputError(
                 f"{self.path}: cannot be written ({error.strerror}); what was answered so far is kept, the same "
                 "command goes on there"
             ) from None
 
-    def _open(self) -> None:
+    def _open(self) -> RawIOBase:
         self.path.parent.mkdir(parents=True, exist_ok=True)
         self._file = open(self.path, "ab", buffering=0)  # noqa: SIM115 (closed by close)
         fcntl.flock(self._file, fcntl.LOCK_EX)
@@ -132,6 +132,7 @@ class AnswerLog:
                 if file.read(1) != b"\n":  # a torn last line must not swallow the next one
                     self._file.write(b"\n")
         fcntl.flock(self._file, fcntl.LOCK_UN)
+        return self._file
 
     def close(self) -> None:
         if self._file is not None:

@@ -187,7 +187,7 @@ def plan(cfg: DictConfig, data: FoodieQAData, backend: Backend, method: str) -> 
     """
     asking, identity = cfg.asking, backend.identity()
     capabilities = backend.capabilities()
-    prompts = _prompts(cfg, data) if capabilities.prompted else [None]
+    prompts: list[Prompt] | list[None] = _prompts(cfg, data) if capabilities.prompted else [None]
     ablation = str(asking.ablation)
     if not capabilities.prompted and ablation not in ("none", "blank_image", "other_image"):
         raise InputError(f"asking.ablation={ablation}: changes prompts, and model={cfg.model.name} reads none")
@@ -232,15 +232,15 @@ def _orders(permutation: str) -> list[tuple[int, ...]]:
     return list(itertools.permutations(range(4)))
 
 
-def _prompts(cfg: DictConfig, data: FoodieQAData) -> list[Prompt | None]:
-    section = OmegaConf.to_container(cfg.prompts, resolve=True) if cfg.prompts else None
+def _prompts(cfg: DictConfig, data: FoodieQAData) -> list[Prompt]:
+    section: Any = OmegaConf.to_container(cfg.prompts, resolve=True) if cfg.prompts else None
     if not isinstance(section, dict):
         raise InputError(f"prompts: none chosen; use prompts={data.task}, or a file of your own in conf/prompts/")
     if cfg.asking.ablation == "dish_name_only_textqa":
         if "textqa" not in section:
             raise InputError("asking.ablation=dish_name_only_textqa: needs the text prompts; use prompts=sivqa")
-        return [*read_prompts(section["textqa"], "textqa", data.language)]
-    return [*read_prompts(section, data.task, data.language)]
+        return read_prompts(section["textqa"], "textqa", data.language)
+    return read_prompts(section, data.task, data.language)
 
 
 def _request(
@@ -456,7 +456,7 @@ def _outcome(a: Asked, reply: Reply, extractor: str, seed: int) -> Outcome:
     else:
         # A seed for each answer, so that a resumed run guesses as an uninterrupted one does.
         shown, guessed = extraction.first_letter_random(
-            reply.response, seed=int(digest_of([seed, a.request.key])[:8], 16)
+            reply.response or "", seed=int(digest_of([seed, a.request.key])[:8], 16)
         )
         reason = "guessed" if guessed else "first_letter"
         credit = float(shown == question.answer)
