@@ -51,11 +51,12 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class SourceStep:
-    """One step of a recipe before any question is made of it; image names in file order."""
+    """One step of a recipe before any question is made of it; image and video names in file order."""
 
     body: str
     title: str = ""
     images: tuple[str, ...] = ()
+    videos: tuple[str, ...] = ()  # never asked for; a recipe that has nothing else is left out
 
 
 @dataclass(frozen=True, slots=True)
