@@ -71,14 +71,14 @@ class CleaningSettings:
     def __post_init__(self) -> None:
         for name in ("min_language", "min_readable"):
             if not 0 <= getattr(self, name) <= 1:
-                raise InputError(f"cleaning.{name}={getattr(self, name)}: must be a number from 0 to 1")
+                raise InputError(f"questions.cleaning.{name}={getattr(self, name)}: must be a number from 0 to 1")
         if not 1 <= self.min_steps <= self.max_steps:
             raise InputError(
-                f"cleaning.min_steps={self.min_steps}, max_steps={self.max_steps}: must be at least 1 and increasing"
+                f"questions.cleaning.min_steps={self.min_steps}, max_steps={self.max_steps}: must be increasing from 1"
             )
         if self.near_duplicates is not None and not 0 < self.near_duplicates <= 1:
             raise InputError(
-                f"cleaning.near_duplicates={self.near_duplicates}: must be above 0 and at most 1, or null to keep all"
+                f"questions.cleaning.near_duplicates={self.near_duplicates}: must be above 0 and at most 1, or null"
             )
 
 
@@ -203,15 +203,16 @@ _FRACTION = re.compile(r"(?<=\d) ?(?=[¼½¾⅐-⅞])")
 def normalise(text: str, strip_non_ascii: bool = False) -> str:
     """A text with one spelling for what looks alike, on one line, without invisible signs. Idempotent.
 
-    Compatibility forms of Unicode (NFKC) become plain: ligatures, full-width letters, hard spaces, "℃". Powers and
-    circled numbers stay. A fraction is written out with a space before it, "3½" to "3 1/2", which plain NFKC would
-    make "31⁄2". Character references of HTML become their character. Accents stay unless `strip_non_ascii`.
+    Compatibility forms of Unicode (NFKC) become plain: ligatures, full-width letters, hard spaces, "℃". Raised,
+    lowered and circled signs stay. A fraction is written out with a space before it, "3½" to "3 1/2", which plain
+    NFKC would make "31⁄2". Character references of HTML become their character. Accents stay unless
+    `strip_non_ascii`.
     """
     if "&" in text:
         text = _ENTITY.sub(lambda match: html.unescape(match.group()), text)
     if not text.isascii():
         text = _FRACTION.sub(" ", unicodedata.normalize("NFC", text))
-        text = unicodedata.normalize("NFC", "".join(map(_plain, text)))
+        text = unicodedata.normalize("NFC", "".join(map(_plain, text))).replace("\N{FRACTION SLASH}", "/")
     if strip_non_ascii:
         text = text.encode("ascii", "ignore").decode()
     return " ".join(_INVISIBLE.sub("", text).split())
@@ -222,7 +223,7 @@ def _plain(sign: str) -> str:
     form = unicodedata.decomposition(sign).partition(" ")[0]
     if not form.startswith("<") or form in _KEPT_FORMS:
         return sign
-    return unicodedata.normalize("NFKC", sign).replace("\N{FRACTION SLASH}", "/")
+    return unicodedata.normalize("NFKC", sign)
 
 
 # ---- step numbers ----------------------------------------------------------------------------------------------------
@@ -274,8 +275,8 @@ def _identifier() -> Any:
         from py3langid.langid import MODEL_FILE, LanguageIdentifier
     except ImportError:
         raise InputError(
-            "cleaning.language: needs the package py3langid (pip install py3langid); or set it to null to keep recipes "
-            "of every language"
+            "questions.cleaning.language: needs the package py3langid (pip install py3langid); or set it to null to "
+            "keep recipes of every language"
         ) from None
     return LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
 
@@ -288,7 +289,7 @@ def _language_judge(language: str) -> Callable[[str], float]:
     identifier = _identifier()
     known = sorted(map(str, identifier.labels))
     if language not in known:
-        raise InputError(f"cleaning.language={language}: is unknown; use null or one of {', '.join(known)}")
+        raise InputError(f"questions.cleaning.language={language}: is unknown; use null or one of {', '.join(known)}")
     return lambda text: float(dict(identifier.rank(text))[language])
 
 

@@ -208,6 +208,7 @@ class Jsonl:
         self.skipped: list[str] = []  # what was wrong with the recipes left out
         self.counts: Counter[str] = Counter()
         self.licences: Counter[str] = Counter()
+        self._keys: dict[Path, str] = {}
 
     @cached_property
     def _read(self) -> tuple[list[SourceRecipe], dict[str, Path]]:
@@ -236,7 +237,7 @@ class Jsonl:
 
     def image_key(self, name: str) -> Hashable:
         """Sha256 of the file: copies of a picture look alike."""
-        return file_digest(self.image_path(name))
+        return _file_key(self._keys, self.image_path(name))
 
     def provenance(self) -> dict[str, Any]:
         """Digests of the files, settings, licences and their counts, and what was left out."""
@@ -652,6 +653,7 @@ class Released:
         self.files = _question_files(self.root)
         self._ingredients = Path(ingredients) if ingredients is not None else None
         self.counts: Counter[str] = Counter(dict.fromkeys(_CONTRADICTIONS, 0))
+        self._keys: dict[Path, str] = {}
 
     @cached_property
     def _recipes(self) -> tuple[list[SourceRecipe], dict[str, dict[str, Any]]]:
@@ -738,7 +740,7 @@ class Released:
 
     def image_key(self, name: str) -> Hashable:
         """Sha256 of the file; the name where no folder of images is set."""
-        return name if self.images is None else file_digest(self.image_path(name))
+        return name if self.images is None else _file_key(self._keys, self.image_path(name))
 
     def provenance(self) -> dict[str, Any]:
         """Digests of the files, how many steps got title, body and images, and contradictions."""
@@ -826,6 +828,13 @@ def _checked_choice(name: str, value: str, known: tuple[str, ...]) -> str:
     if value not in known:
         raise InputError(f"source.{name}={value}: is unknown; use one of {', '.join(known)}")
     return value
+
+
+def _file_key(known: dict[Path, str], path: Path) -> str:
+    """Sha256 of a file, read once."""
+    if path not in known:
+        known[path] = file_digest(path)
+    return known[path]
 
 
 def _checked_limit(value: int | None) -> int | None:
