@@ -79,6 +79,8 @@ def evaluate(cfg: DictConfig) -> float | None:
         if cfg[key]:
             raise InputError(f"{key}={cfg[key]}: is nothing for data={cfg.data.name}; leave it out")
     check_asking(cfg)
+    if cfg.asking.against and not (Path(cfg.asking.against) / "predictions.jsonl").is_file():
+        raise InputError(f"asking.against={cfg.asking.against}: holds no predictions.jsonl; give the folder of a run")
     seed_all(cfg)
     data: FoodieQAData = instantiate(cfg.data)
     backend = build_backend(cfg)
@@ -116,7 +118,7 @@ def evaluate(cfg: DictConfig) -> float | None:
             "extractor_version": extraction.VERSION,
             "seed": int(cfg.seed),
             "min_n": int(cfg.asking.min_n),
-            "system": str(cfg.model.name),
+            "system": str(_shown_name(cfg, backend)),
         },
         data_title=data.title,
         is_demo=data.is_demo,
@@ -130,6 +132,12 @@ def evaluate(cfg: DictConfig) -> float | None:
     if cfg.asking.against:
         compare_with(folder, Path(cfg.asking.against), console)
     return None if failures else metrics["test/accuracy"]
+
+
+def _shown_name(cfg: DictConfig, backend: Backend) -> str:
+    """How tables call the model: the folder's last part, the hub's or the server's name."""
+    name = cfg.model.name or backend.identity().get("model") or backend.kind
+    return Path(name).absolute().name if Path(str(name)).is_dir() else str(name)
 
 
 def compare_with(folder: Path, other: Path, console: Console) -> None:
@@ -239,7 +247,8 @@ def _prompts(cfg: DictConfig, data: FoodieQAData) -> list[Prompt]:
     if cfg.asking.ablation == "dish_name_only_textqa":
         if "textqa" not in section:
             raise InputError("asking.ablation=dish_name_only_textqa: needs the text prompts; use prompts=sivqa")
-        return read_prompts(section["textqa"], "textqa", data.language)
+        chosen = {key: section[key] for key in ("index", "options_line", "system", "chat_form") if key in section}
+        return read_prompts(section["textqa"] | chosen, "textqa", data.language)
     return read_prompts(section, data.task, data.language)
 
 
@@ -270,6 +279,7 @@ def _request(
         "backend": identity.get("backend"),
         "backend_version": identity.get("version"),
         "generation": identity.get("generation"),
+        "prompt": [[turn.role, *turn.parts] for turn in turns],
         "prompt_hash": digest_of([[turn.role, list(turn.parts)] for turn in turns])[:32],
         "image_hashes": [digests.of(path) for path in images],
     }
@@ -342,6 +352,8 @@ def _with_other_images(
     questions: Sequence[FoodQuestion], ablation: str, cache: Path, notes: list[str]
 ) -> Sequence[FoodQuestion]:
     """The questions with their photos replaced, for the ablations that do so."""
+    if ablation in ("blank_image", "other_image") and not any(question.images for question in questions):
+        raise InputError(f"asking.ablation={ablation}: these questions have no photos; leave it out")
     if ablation == "blank_image":
         blank = _blank_picture(cache)
         return [replace(q, images=(str(blank),) * len(q.images)) for q in questions]
@@ -471,7 +483,7 @@ def _outcome(a: Asked, reply: Reply, extractor: str, seed: int) -> Outcome:
         reason=reason,
         flags=flags,
         response=reply.response,
-        finish_reason=reply.finish_reason,
+        finish_reason=reply.finish_reason if a.request.method == "generate" else None,  # one token is all there is
         letter_mass=reply.letter_mass,
     )
 

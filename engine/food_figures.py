@@ -1,5 +1,6 @@
 """The pictures of a report on food questions: PNG files that say what was asked and how sure the numbers are."""
 
+import textwrap
 from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
@@ -93,6 +94,9 @@ def _titled(figure: Any, summary: Row, text: str) -> Any:
     figure.get_layout_engine().set(rect=(0, 0, 1, 1 - 0.55 / height))
     figure.text(0.01, 1 - 0.08 / height, text, ha="left", va="top", fontsize=12, fontweight="bold")
     shown = figure.text(0.01, 1 - 0.32 / height, line, ha="left", va="top", fontsize=8.5, color="0.4")
+    fitting = int(figure.get_figwidth() * 14)  # signs of this size to the width
+    line = "\n".join(textwrap.wrap(line, fitting))
+    shown.set_text(line)
     if not summary["complete"]:
         shown.set_text(f"{line}  ·  INCOMPLETE: {summary['missing']} requests without reply")
         shown.set_color("#b0413e")

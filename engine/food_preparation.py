@@ -37,6 +37,28 @@ def prepare_food(cfg: DictConfig, console: Console) -> None:
         say(console, f"note: {note}")
 
 
+def food_check(cfg: DictConfig, console: Console) -> None:
+    """Read one task's file record by record, list all that is wrong, then its statistics.
+
+    Raises:
+        InputError: at the end, if records are wrong; at once, if the file or its pictures cannot be read.
+    """
+    data: FoodieQAData = instantiate(cfg.data, on_bad_record="skip")
+    data.prepare()
+    report = data.report
+    for skipped in report.skipped if report is not None else ():
+        console.print(f"row {skipped.row} ({skipped.question_id}): {skipped.reason}", markup=False, soft_wrap=True)
+    for note in data.notes:
+        say(console, f"note: {note}")
+    wrong = len(report.skipped) if report is not None else 0
+    if wrong:
+        raise InputError(
+            f"{data.title}: {wrong} of {wrong + len(data.questions)} records are wrong, listed above; correct them, or "
+            "leave them out with data.on_bad_record=skip"
+        )
+    say(console, f"{data.title}: all {len(data.questions)} records are as they should be")
+
+
 def food_statistics(cfg: DictConfig, console: Console) -> None:
     """Statistics of the set as the paper gives them: of all three tasks where their files are there."""
     chosen: FoodieQAData = instantiate(cfg.data)

@@ -592,6 +592,15 @@ def _verdict(
         )
     if over["mean"] is None:
         return lines
+    prompts = [row for row in summary["prompts"] if row["n"]]
+    unread, replies = sum(row["failures"]["count"] for row in prompts), sum(row["n"] for row in prompts)
+    cut = sum(row["truncated"] for row in prompts)
+    if unread > replies / 5:
+        remedy = "more new tokens (model.max_new_tokens, model.max_tokens), or " if cut > replies / 5 else ""
+        lines.append(
+            f"{unread} of {replies} replies could not be read, so these accuracies say more about the form of the "
+            f"replies than about food: try {remedy}asking.method=logprob, where the model gives it"
+        )
     low, high = over["clustered"]
     shown = f"{percent(over['mean'])} % ({percent(low)} to {percent(high)}) against 25 %"
     words = (
@@ -607,15 +616,12 @@ def _verdict(
             f"gains {100 * best['gain_of_choosing']:.1f} points"
         )
     lines += _against_trivial(summary, credit, clusters, questions, seed)
-    prompts = [row for row in summary["prompts"] if row["n"]]
-    unread, replies = sum(row["failures"]["count"] for row in prompts), sum(row["n"] for row in prompts)
     if unread:
         reasons = Counter()
         for row in prompts:
             reasons.update(row["failures"]["by_reason"])
         shown = ", ".join(f"{reason} {count}" for reason, count in reasons.most_common())
         lines.append(f"no answer could be read in {unread} of {replies} replies, counted as wrong: {shown}")
-    cut = sum(row["truncated"] for row in prompts)
     if cut:
         lines.append(f"{cut} of {replies} replies were cut off by the limit of new tokens")
     lines += _letter_lines(prompts)
@@ -650,6 +656,7 @@ def _against_trivial(
         lines = [f"{name} {'beats' if mean > rule[held].mean() else 'loses to'} {against}"]
     lines += [
         f"a trivial rule scores as high: {row['system']} {percent(row['accuracy'])} %"
+        + (", fitted on these very questions" if row["system"].startswith("majority") else "")
         for row in summary["baselines"]
         if not row["system"].startswith("always") and row["system"] != "chance" and row["accuracy"] >= mean
     ]

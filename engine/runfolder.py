@@ -102,7 +102,8 @@ def git_state() -> dict[str, Any]:
 
 def versions() -> dict[str, str]:
     """Versions of the packages whose behaviour the numbers depend on."""
-    names = "torch torchvision pytorch-lightning torchmetrics hydra-core omegaconf gensim numpy scikit-learn wandb"
+    names = "torch torchvision pytorch-lightning torchmetrics hydra-core omegaconf gensim numpy scikit-learn wandb "
+    names += "transformers httpx pillow"
     found = {"python": platform.python_version()}
     for name in names.split():
         try:

@@ -67,6 +67,8 @@ def read_prompts(section: Mapping[str, Any], task: str, language: str) -> list[P
         InputError: no such variant or index; a prompt without {question}, with an unknown field, role or image.
     """
     every = [_read(item, section) for item in section["all"]]
+    if not any(p.task == task for p in every):
+        raise InputError(f"prompts: none of these is for {task}; choose prompts={task}")
     of_language = [p for p in every if p.task == task and p.language == language]
     if not of_language:
         raise InputError(f"prompts: none for {task} in language {language}; choose data.language=zh or en")

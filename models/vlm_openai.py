@@ -202,7 +202,8 @@ class OpenAIModel:
     def identity(self) -> dict[str, Any]:
         """All that may change an answer; asks the server for its kind and model where the config leaves them open.
 
-        The address is no part of it: a server that comes back at another port gives the same answers.
+        The address is part of it, without what is secret in it: two servers may serve different weights by one name,
+        and nobody else could tell them apart. Weights that change behind one address need asking.fresh=true.
         """
         self._recognise()
         return {
@@ -211,6 +212,7 @@ class OpenAIModel:
             "version": self.version,
             "model": self.model,
             "revision": None,
+            "address": self.connection.url,
             "generation": {
                 "max_tokens": self.max_tokens,
                 "temperature": self.temperature,

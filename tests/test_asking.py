@@ -163,6 +163,9 @@ def test_the_key_changes_with_all_that_changes_the_answer(tmp_path):
         (["model.interleaved=false"], "multi_image", "prompts.index=0"),
         (["prompts.variant=mine"], "text", "prompts.variant=mine"),
         (["ckpt_path=x.ckpt"], "text", "ckpt_path=x.ckpt"),
+        (["asking.ablation=blank_image"], "text", "have no photos"),
+        (["asking.against=nowhere"], "text", "asking.against=nowhere"),
+        (["prompts=sivqa"], "multi_image", "choose prompts=mivqa"),
     ],
 )
 def test_wrong_settings_are_named_before_anything_is_asked(tmp_path, overrides, task, words):
@@ -223,6 +226,18 @@ def test_log_probabilities_are_asked_for_where_wished(tmp_path):
     assert value == 1.0
     lines = [json.loads(line) for line in (tmp_path / "run" / "answers.jsonl").read_text().splitlines()]
     assert all(line["response"] is None and set(line["scores"]) == set("ABCD") for line in lines)
+
+
+def test_what_was_asked_is_in_the_log_word_for_word(tmp_path):
+    evaluated(tmp_path, "prompts.index=1", "asking.ablation=dish_name_only_textqa", task="single_image")
+    lines = [json.loads(line) for line in (tmp_path / "run" / "answers.jsonl").read_text().splitlines()]
+    assert len(lines) == 12, "one prompt, though it is of the text task"
+    [[role, text]] = lines[0]["prompt"]
+    assert (
+        role == "user"
+        and text.startswith("你是一个智能助手，请你回答以下选择题：样品")
+        and lines[0]["image_hashes"] == []
+    )
 
 
 def test_the_published_parser_is_there_for_comparison(tmp_path):
