@@ -2,9 +2,9 @@
 
 import re
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
+from itertools import pairwise, permutations
 
 from data.records import LETTERS
 from models.reply_text import ANSWER_MARK, plain_text
@@ -27,7 +27,7 @@ _UNIT_BEFORE = re.compile(
     r"|panel|dish))\s?(?:号|no\.?|number)?\s?#?\s?\(?\s?$",
     re.I,
 )
-_UNIT_AFTER = re.compile(r"\s?(?:选?项|号?图片?|答案)")
+_UNIT_AFTER = re.compile(r" ?(?:选?项|号?图片?|答案)")
 _NOT_AN_OPTION_BEFORE = re.compile(
     r"(?:\b(?:vitamins?|provitamins?|vit\.?|plans?|grades?|hepatitis|class|category|groups?|teams?|section|appendix|tables?"
     r"|steps?|parts?|level|exhibit|points?|model|series|size|cup|studio|notes?|zone|gate|block|building|hall|unit|room|bus"
@@ -40,16 +40,21 @@ _NOT_AN_OPTION_AFTER = re.compile(
 )
 # What may follow the letter A in Latin text; before any other word it is the article.
 _NEVER_AFTER_ARTICLE = re.compile(
-    r" (?:is|isn't|was|are|or|and|nor|because|since|as|but|for|with|would|wouldn't|should|shouldn't|must|may|might"
+    r" (?:is|isn't|was|are|or|and|nor|through|because|since|as|but|for|with|would|wouldn't|should|shouldn't|must"
+    r"|may|might"
     r"|could|can|cannot|can't|does|doesn't|do|don't|seems?|appears?|looks?|shows?|remains|stands|wins|fits?"
     r"|best\s(?:fits?|match|matches|describes|suits|represents|answers)|matches|which|due|based|has|it|not|also"
     r"|from|if|to|vs|than|instead|rather|being|only)\b"
 )
-_LATIN_WORD = re.compile(r" [A-Za-zÀ-ɏ]")
+_LATIN_WORD = re.compile(r" (?![B-D]\b)[A-Za-zÀ-ɏ]")
+_LINE_ENDS = re.compile(r"[ .。!)]*(?:$|\n)")
 _WRAPPER = set('*`$"”’」』》〉】)]}')
 
 # --- numbers, for options that are images ----------------------------------------------------------------------------
-_NUMERALS = {"一": 1, "二": 2, "三": 3, "四": 4, "五": 5, "六": 6, "七": 7, "八": 8, "九": 9, "十": 10, "两": 2}
+_NUMERALS = {
+    **{char: place for place, char in enumerate("一二三四五六七八九十", 1)},
+    **{"两": 2, "one": 1, "two": 2, "three": 3, "four": 4},
+}
 _ORDINALS = {
     word: place
     for place, words in enumerate(
@@ -60,16 +65,21 @@ _ORDINALS = {
 _NUMBER = re.compile(
     r"(?:(?<![如见])(?:图片|图像|照片|图|选项)|\b(?:pictures?|images?|photos?|figures?|fig\.?|pics?|options?|choices?|dish|number|no\.))[\s-]?"
     r"(?:no\.?|number|第|编号:?)?\s?#?\s?\(?(?P<digit>\d{1,2})\)?(?!\d|[.:]\d|\s?%|-\d)"
+    r"|\b(?:pictures?|images?|photos?|figures?)\s(?:number\s)?(?P<spelt>one|two|three|four)\b"
     r"|(?<![如见])图片?(?P<figure>[一二三四五六七八九])(?![一二三四五六七八九十样般直些下起所])"
-    r"|第\s?(?P<ordinal>[一二三四五六七八九十]|\d{1,2})\s?(?:(?:张|幅|副)(?:图片?|照片|图像)?"
+    r"|(?P<backwards>倒数)?第\s?(?P<ordinal>[一二三四五六七八九十]|\d{1,2})\s?(?:(?:张|幅|副)(?:图片?|照片|图像)?"
     r"|(?:个|道|项|份|盘|种|款|号)(?:图片?|照片|图像|菜品?|选项|食物|美食|答案|(?=[。,.;!?\s)]|$|是正确|最)))"
     r"|(?P<lastone>最后一)(?:张|幅|副)(?:图片?|照片|图像)?"
     r"|(?<!\d)(?P<number>\d{1,2}|[一二三四五六七八九])\s?号(?:图片?|照片|选项|(?=[。,.;!?\s)]|$))"
+    r"|\b(?:(?P<fromend>second|2nd|third|3rd)(?:[\s-](?:to|from)(?:[\s-]the)?)?[\s-]last"
+    r"|(?P<penultimate>penultimate|last\sbut\sone))"
+    r"(?:\s(?:picture|image|photo|photograph|one|dish)\b)?"
     r"|\b(?P<word>first|second|third|fourth|fifth|sixth|last|1st|2nd|3rd|4th|5th|6th)\s"
     r"(?:picture|image|photo|photograph|figure|pic|option|choice|dish|one)\b"
-    r"|(?:^|\bthe\s)(?P<alone>first|second|third|fourth|last)(?=\s?[.!。]?\s?$)",
+    r"|(?:^|\bthe\s)(?P<alone>first|second|third|fourth|last|1st|2nd|3rd|4th)(?=\s?[.!。]?\s?$)",
     re.I,
 )
+_FROM_THE_RIGHT = re.compile(r"右(?!图)[^,。;.\n]{0,6}第|\bfrom\s(?:the\s)?(?:right|bottom|end)\b", re.I)
 _DIGIT = re.compile(rf"(?<![{_WORD}.:/-])(?P<digit>[0-9])(?![{_WORD}/%]|[.:]\d|-\d)")
 
 # --- what is said of a mention ---------------------------------------------------------------------------------------
@@ -82,12 +92,16 @@ _FILL = (
     r"|选择|选项|答案|应该|应当|大概|的|是|为|选|应|就|该|在|了|第|图片|图|项|则|当|定|成)*+$"
 )
 _DENIED_BEFORE = re.compile(
-    r"(?:不(?:是|选|为|应|会|可能|能|可以?|要|该|属于|包括|包含|符合)|并非|而非|绝非|非|排除(?:了|掉)?|除(?:了|去|开|掉)?|淘汰(?:了|掉)?"
+    r"(?:不(?:是|选|为|应|会|太?可能|能|可以?|要|该|属于|包括|包含|符合|认为|觉得|建议|推荐)|(?:没有?|未)(?=选)|并非|而非|绝非|非|排除(?:了|掉)?|除(?:了|去|开|掉)?"
+    r"|淘汰(?:了|掉)?"
     r"|剔除(?:了|掉)?|否定了?|去掉|放弃|勿|别|比|不同于|有别于|区别于"
     r"|(?:\b(?:not|never|cannot|nor|neither|exclud(?:e[sd]?|ing)|eliminat(?:e[sd]?|ing)|rul(?:e[sd]?|ing)\sout"
     r"|reject(?:s|ed|ing)?|discard(?:s|ed|ing)?|dismiss(?:es|ed|ing)?|except(?:\sfor)?|other\sthan|rather\sthan|instead\sof"
-    r"|unlike(?:ly)?|than|without|against|avoid|anything\sbut|(?<!no\s)(?<!without\s)(?<!out\sa\s)doubt|compared\s(?:to|with))|n't))"
-    r"(?:\s|[(]|(?:the|an?|be|is|was|it's|its|it|that|this|to|option|options|choice|choices|answer|choose|select|pick|think"
+    r"|unlike(?:ly)?|than|without|against|avoid|least\s(?:likely|probable|suitable|appropriate|plausible|fitting"
+    r"|relevant)|(?:any|every)(?:thing|where|\s?one)\sbut|(?:all|every)\s(?:\w{2,10}\s)?but|no\s?(?:one|body)"
+    r"|no\slonger|(?<!no\s)(?<!without\s)(?<!out\sa\s)doubt|compared\s(?:to|with))|n't))"
+    r"(?:\s|[(]|(?:the|an?|be|is|was|it's|its|it|that|this|to|option|options|choice|choices|answer|choose|select"
+    r"|pick|think|would|will|should"
     r"|believe|say|go|with|for|correct|right|image|images|picture|pictures|photo|dish|likely|really|necessarily|as|from"
     r"|both|either|any|of|what|we|see|in)\b|选择|选项|答案|应该|可能|的|是|为|选|会|能|图片|图|第|了|掉|项)*+$",
     re.I,
@@ -95,30 +109,37 @@ _DENIED_BEFORE = re.compile(
 _GLOSS = r"(?:\s?\([^()\n]{0,60}\))?"
 _DENIED_AFTER = re.compile(
     rf"{_GLOSS}(?:\s?[)\]])?\s?(?:"
-    r"[:-]?\s?(?:(?:选项|这张图|中的菜|的菜|的|都|均|也|则|显然|明显|肯定|就|并|皆|完全|可能|应该|可以|可|被|全|全都|似乎|好像|看来|看起来|看上去))*+"
+    r"[:-]?\s?(?:(?:选项|这张图|中的菜|的菜|的|都|均|也|则|显然|明显|肯定|就|并|皆|完全|可能|应该|可以|可|被|全|全都|似乎|好像|看来|看起来|看上去|首先|是|选项))*+"
     r"(?:不(?:同|对|正确|是(?!\s?(?:选项|图|\(|[A-D](?![A-Za-z])))|符合|合适|合|可能|适合|属于|行|应|会|准确|恰当|成立|满足|匹配|相符|像|太(?:可能|符合|合适|对|像))"
-    r"|错|排除|并非|有误|无关|相比|相较)|[:-]?\s?[✗×]|[:-]\s?(?:no|false|incorrect|wrong|not)\b|[.)]?\s?(?:no|false|incorrect|wrong)(?=\s?[.,;!)\n]|\s?$)|\((?:incorrect|wrong|no|✗)\)"
+    r"|会?错|不(?:能|可以?|用|应该?|要|必)?(?:选|考虑|看)|不可以|不能(?=[,。.!]|\s?$)|无法成立|绝?无可能|没(?:有)?(?:可能|道理)|排除|并非|有误|无关|相比|相较"
+    r"|[以之]外|(?:与|和|跟)[^,。;.\n]{1,8}?(?:不符|不一致|不同|无关|矛盾|不匹配|不相符))|[:-]?\s?[✗×]|[:-]\s?(?:no|false|incorrect|wrong"
+    r"|not|eliminated|excluded|ruled\sout|rejected)\b|[.)]?\s?(?:no|false|incorrect|wrong)(?=\s?[.,;!)\n]|\s?$)"
+    r"|\((?:incorrect|wrong|no|✗)\)"
     r"|(?:(?:is|are|was|were|can|could|would|should|do|does|did|must|may|might|seems?|looks?|appears?|will)\b)\s?"
     r"(?:(?:be|clearly|definitely|also|both|all|probably|likely|simply|obviously|certainly|most|therefore|thus)\s)*+"
     r"(?:not\b|incorrect|wrong|ruled\sout|eliminated|excluded|unlikely|less\b|out\b|false\b)"
-    r"|(?:is|are|was|were|do|does|did|ca|could|would|should|wo)n't\b|cannot\b|✗)",
+    r"|(?:is|are|was|were|do|does|did|ca|could|would|should|wo)n't\b|cannot\b|fails?\b|has\snothing\sto|✗)",
     re.I,
 )
-_ASKED = re.compile(r"\s?\)?\s?(?:吗|呢|么)?\s?\?")
+_ASKED = re.compile(r"\s?\)?\s?(?:吗|呢|么|是什么|是啥|指什么)?\s?\?")
 _ANSWER_CUE = re.compile(
     rf"(?:{ANSWER_MARK}"
     # answer is, answer: / answer to this question is / answer (
-    rf"|(?<!possible )(?<!candidate )\banswers?\b(?!\s(?:choices|options|candidates))"
+    rf"|(?<!possible )(?<!candidate )(?<!to )\banswers?\b(?!\s(?:choices|options|candidates))"
     rf"(?:{_GAP}{{0,60}}?\b(?:is|was|be|being)\b|[^.。!?;\n]{{0,40}}?[:=]|\s?->?|\s?[(])"
-    r"|\b(?:option|choice|letter|pick|selection|selected|prediction|verdict|label|solution|match)\b\s?(?:is\b|[:=])"
+    r"|(?<!second )(?<!third )(?<!next )(?<!other )(?<!backup )(?<!each )(?<!every )(?<!alternative )"
+    r"(?<!wrong )(?<!incorrect )"
+    r"\b(?:option|choice|letter|pick|selection|selected|prediction|verdict|label|solution|match)\b\s?(?:is\b|[:=])"
     # the best choice is / most suitable one would be
     rf"|\b(?:correct|right|best|closest|optimal|ideal|proper|(?:most|more)\s\w{{2,20}})\b{_GAP}{{0,40}}?"
     r"(?:\b(?:is|was|be)\b|[:=])"
     # I would select, we choose, choosing
     r"|\b(?:select(?:s|ed|ing)?|cho(?:ose|oses|osing|se|sen)|pick(?:s|ed|ing)?|go(?:ing)?\s(?:with|for)|opt(?:ed|ing)?\sfor|vote\sfor"
     r"|(?:i'd|i'll|let's|would)\sgo|settle\son)\b"
+    r"|(?:^|\n|\()\s?(?:选项|选择)\s?[:=]|\bans\s?[.:=]"
     rf"|(?:答案|正解)(?!选项){_GAP}{{0,16}}?(?:是|为|选|应|在|[:=])|(?:答案|正解)\s?\)?\s?[:(]|答\s?:|而应?该?是"
-    r"|(?<![候备精人筛任])选(?!项)择?(?:的?(?:是|为|了|出|定|择))?|[挑猜投]选?|勾选|归为|应(?:该|当)?(?:是|为|选|属于|归为)"
+    r"|(?<![候备精人筛任])(?<!第[二三四])选(?!项)(?:(?!择?了)|(?<![\u3400-\u9fff]选)|(?<=[我终后以此就是只便]选))择?(?:的?(?:是|为|了|出|定|择))?"
+    r"|[挑猜投]选?|勾选|归为|应(?:该|当)?(?:是|为|选|属于|归为)"
     rf"|(?:正确|最为?(?:合适|适合|符合|可能|佳|好|优|恰当|接近|匹配|准确|贴切|相符|像|合理|贴近)|符合|更可能|很可能|极可能){_GAP}{{0,14}}?"
     r"(?:是|为|应|属于|选|[:=])"
     rf"|(?:所以|因此|故而?|综上(?:所述)?|由此可[见知]){_GAP}{{0,30}}?(?:是|为|属于|选)"
@@ -133,7 +154,8 @@ _ANSWER_WORD = re.compile(
 )
 # These point at an option only where the clause ends with it: "so D", but not "so option D looks like soup".
 _ENDING_CUE = re.compile(
-    r"(?:\b(?:so|therefore|thus|hence|consequently|overall|conclusion|finally|ultimately|accordingly|summary|conclude|decision|result"
+    r"(?:\b(?:so|therefore|thus|hence|consequently|leav(?:es|ing)(?:\s(?:us|me|only))?(?:\swith)?|left\swith"
+    r"|overall|conclusion|finally|ultimately|accordingly|summary|conclude|decision|result"
     r"|output|final|guess|assistant|namely|i\.e\.|say|(?:more|most)\slikely|probably|definitely|ans\.?)\s?(?:[,:-]|->|=>|is\b)*\s?"
     r"|\bit(?:'s|\sis|\smust\sbe|\shas\sto\sbe|\sshould\sbe|\swould\sbe|\swill\sbe)\s"
     r"|\b(?:think|believe|guess|feel|suspect|say|suggest|recommend|assume|conclude|lean(?:ing)?\stowards?)\b\s?"
@@ -142,13 +164,46 @@ _ENDING_CUE = re.compile(
     r")" + _FILL,
     re.I,
 )
+# "B. Wait, no: C", 不对，是C
+_CORRECTION_CUE = re.compile(
+    r"(?:(?:(?<=[,.。;!?~\n-])|(?<=[,.。;!?~\n-]\s)|(?<=\s)(?=[哦啊噢呃哎嗯不错等]))"
+    r"(?:(?:哦|啊|噢|呃|哎|嗯)?(?:不对?|错了?|等等|等一下|更正)|(?:no|nope|wait|sorry|actually|correction|scratch\sthat"
+    r"|on\ssecond\sthoughts?"
+    r"|i\smean|make\sthat|or\srather)\b)(?:\s?[,:.!;-]{1,4}\s?|(?<=actually)\s|(?<=sorry)\s|(?<=mean)\s|(?<=that)\s"
+    r"|(?<=rather)\s))++" + _FILL,
+    re.I,
+)
+# "the safe choice is the salad in Option (C)"
+_CUE_AND_PLACE = re.compile(
+    rf"\b(?:answer|choice|option|pick|one|dish)\b{_GAP}{{0,40}}?\b(?:is|would\sbe)\b{_GAP}{{2,60}}?\b(?:in|from"
+    rf"|of)\s(?:the\s)?$",
+    re.I,
+)
+# "the dish in the picture is (a typical) Hunan dish": not yet an answer, but more than the names around it
+_IDENTIFIED_CUE = re.compile(
+    r"(?:(?:图中|图片|照片|画面|这道|这是|这个|该|此|它|本)[^。.!?;,\n]{0,16}?(?:是|为|属于|来自|源自|起源于|源于|出自)(?:一道|一种|典型的?|经典的?|传统的?|著名的?"
+    r"|中国的?)*+"
+    r"|\b(?:this|the|it)\b[^。.!?;,\n]{0,50}?\b(?:is|belongs\sto|comes\sfrom|originate[sd]\s(?:from|in)"
+    r"|is\spart\sof)\s(?:(?:from|an?|the|typical|classic"
+    r"|traditional|famous|popular|indeed|actually|clearly|most\slikely|likely|part\sof)\s)*+)$",
+    re.I,
+)
+_BUT = re.compile(
+    r"(?:但是?|不过|然而|而|相比之下|其中|只有|\b(?:but|while|whereas|only|however,?)\s?(?:the\s)?)\s?$", re.I
+)
+_MORE = re.compile(
+    r"\s?(?:中的菜?|的菜?)?(?:更|最)(?!后|初|近)|\sis\s(?:(?:likely|probably|clearly|definitely|perhaps)\s)?(?:the\s)?(?:more"
+    r"|most|\w{2,12}(?:ier|iest))\b",
+    re.I,
+)
 _CONCLUSION_CUE = re.compile(
     r"(?:\b(?:therefore|thus|so|hence|consequently)\b[^.。!?;\n]{0,70}?\b(?:is|be|to|as|in)\s)" + _FILL, re.I
 )
 # "The mildest is B" answers where it is the only superlative of the reply.
 _SUPERLATIVE = (
     rf"(?:最(?!后|初|近|早|终)[^.。!?;,\nA-Z]{{1,8}}?的{_GAP}{{0,6}}?(?:是|为|:)"
-    rf"|\b(?:least\s\w{{2,20}}|\w{{2,12}}iest|mildest|lightest|hottest|sweetest|darkest)\b{_GAP}{{0,40}}?\bis\b)"
+    rf"|\b(?:least\s(?!likely|prob|suit|appr|plaus|fitt|relev|poss)\w{{2,20}}|\w{{2,12}}iest|mildest|lightest"
+    rf"|hottest|sweetest|darkest)\b{_GAP}{{0,40}}?\bis\b)"
 )
 _ANY_SUPERLATIVE = re.compile(_SUPERLATIVE, re.I)
 _SUPERLATIVE_CUE = re.compile(_SUPERLATIVE + _FILL, re.I)
@@ -157,9 +212,28 @@ _ENDS = re.compile(
     r"|from|according)\b|因为|由于|的?(?=[。,.!;\s)]|$)|这|吧|了|啊|呢|而)",
     re.I,
 )
+# "the closest distractor is B", "a common mistake is choosing B", "let's consider B first": no answer
+_TRAP = re.compile(
+    r"(?:\b(?:distractors?|mistakes?|traps?|wrong|incorrect|errors?|misconception|runner[\s-]?up|second[\s-]best"
+    r"|alternative(?:ly)?|plausible\sbut)\b"
+    r"(?:(?!\b(?:so|thus|therefore|hence|but|and)\b)[^.。!?;,\n])*|(?:易错|误选|错选|误以为|干扰项|陷阱|其次|备选)[^.。!?;,\n]*)\Z",
+    re.I,
+)
+_LOOKED_AT = re.compile(
+    r"(?:\b(?:consider|(?:start|begin)(?:ing)?\swith|as\sfor|(?:what|how)\sabout|let\sus\s(?:look\sat|examine"
+    r"|analy[sz]e)"
+    r"|let's\s(?:look\sat|examine|analy[sz]e))\s(?:the\s)?|先来?看|至于)$",
+    re.I,
+)
+_ONLY_BEFORE = re.compile(r"(?:\bonly\s(?:the\s)?|只有|唯有|仅有?)$", re.I)
+_MOST_AT_THE_END = re.compile(
+    r"\s?(?:中的)?(?:菜品?|的)?(?:看起来|看上去|应该)?最(?!像|可能|接近)[^,。;.!\n]{1,3}[。.!]?|\s(?:is|looks"
+    r"|seems)\s(?:the\s)?(?:most\s\w{2,14}|\w{2,12}iest|mildest|lightest)[.!]?"
+)
+_ONLY_CUE = re.compile(r"(?:只(?:能|有|可以?|剩下?)|唯有|仅有|仅剩)(?:吃|选择?|是)?$")
 _WEAK_CUE = re.compile(
-    r"(?:\b(?:could|might|may|possibly|perhaps|maybe|like|similar\sto|resembles?)\b|(?<![最很更极])可能|也许|或许|看起来|类似)"
-    + _FILL,
+    r"(?:\b(?:could|might|may|possibly|perhaps|maybe|like|similar\sto|resembles?)\b"
+    r"|(?<![最很更极])(?<!接近的)(?<!合适的)(?<!答案)可能|也许|或许|看起来|类似)" + _FILL,
     re.I,
 )
 _VERDICT_AFTER = re.compile(
@@ -178,6 +252,38 @@ _VERDICT_AFTER = re.compile(
     r"|fits?\sbest|matches\sbest|it\sis\b(?=\s?(?:[.!]|$))|✓|(?:is\s)?correct\b)",
     re.I,
 )
+_TICK_OR_CROSS = re.compile(r"\s?[✓✗×]")
+_TICK_OR_LETTER = re.compile(rf"(?P<tick>[✓✗×])|(?<![{_WORD}])[A-D](?![{_WORD}])")
+_LEADING_TICK = re.compile(r"(?P<new>^|\n)?(?:(?P<tick>✓)|[✗×]) ?\(?\Z")
+# Words that turn a clause round, and those that only look like it. A letter or a text that is merely mentioned in such
+# a clause is no answer: there are more ways to deny than can be listed.
+_NO_NEGATION = (
+    r"不[仅但过难愧错少管论敢二]|不得不|不用说|不知道|不确定|不清楚|不一样|不可或缺|不可缺少|不外乎|毫?无疑|无论|无误|没错|没问题|没有?疑问|非常|[特区分级]别|别具"
+    r"|差不多|排除法|非.莫属|非.不可|(?:\bno|\bwithout\s(?:a\s)?)\s?doubt\b|\bnot\sonly\b|\bby\s(?:process\sof\s)?elimination\b"
+    r"|\bnothing\sbut\b|\bnot\s(?:\w+\s)?(?:sure|certain)\b"
+)
+_NEGATION = re.compile(
+    rf"(?P<none>{_NO_NEGATION})|[不没无非未错否别勿莫忌✗×]|排除|除[了去外非]|除$|以外|之外|忽略|跳过|干扰项|陷阱|区别"
+    r"|\b(?:not|non|no|never|none|neither|nor|cannot|without|hardly|rarely|seldom|barely|unlikely|wrong|incorrect"
+    r"|false|fail(?:s|ed)?|eliminat\w*"
+    r"|exclud\w*|skip|ignore|drop|remove|forget|cross(?:ed)?\sout|reject\w*|dismiss\w*|except|different\sfrom"
+    r"|far\sfrom|unlike|nothing|nowhere"
+    r"|(?:every|any|all)\w*\s(?:\w+\s)?but)\b|n't\b",
+    re.I,
+)
+# Of whom or what a question speaks: 对花生过敏的人不能吃, someone who does not eat pork, the dish without meat is.
+_RELATIVE = re.compile(
+    r"不[能宜可]?再?[吃喝食碰]|(?:不(?!可能|正确|符合|合适|适合|恰当|对)|没有?|无)[^,。;\n]{1,12}的(?:菜品?|图片?|选项|那道)?(?=(?:是|为|就是|只有)\Z)"
+    r"|\b(?:which|that|who|without)\b[^.。,;\n]*?(?=\b(?:is|are|would\sbe)\b[^.。,;\n]{0,20}\Z)|(?:\bcannot|\bnot"
+    r"|n't)\s(?:eat|have|consume|tolerate|like)\b",
+    re.I,
+)
+_DENIES_NEXT = re.compile(r"(?:\bnot|\bnor|不是|不选|非)\s?\Z", re.I)
+_CLAUSE_ENDS = re.compile(
+    r"[.。!?;,:\n]|而|但|且|并(?!非|不|没)|因为|所以|\b(?:and|but|because|since|so|thus|therefore|hence|which|although|though"
+    r"|while)\b",
+    re.I,
+)
 _TRUE_AFTER = re.compile(
     rf"{_GLOSS}\s?(?:[:.)-]?\s?(?:correct|right|yes|true|正确|对|✓)(?=\s?[.,;!)\n。]|\s?$)|\(\s?(?:correct|right|正确|✓)\s?\))",
     re.I,
@@ -188,40 +294,57 @@ _AMONG_BEFORE = re.compile(
 )
 _AMONG_AFTER = re.compile(r"\s?(?:这?[两三四几]?(?:个|张|道)?(?:选项|图|菜)?(?:之间|之中|当中|中|里|两者))")
 _UNSURE = re.compile(
-    r"(?:无法|难以|不能|没法|很难|不确定|不知道|不清楚|是否|能否|\b(?:cannot|can't|couldn't|unable|not\s(?:sure|certain|clear)|unsure"
+    r"(?:无法|难以|不能(?![吃喝食接])|没法|很难|不确定|不知道|不清楚|是否|能否|\b(?:(?:cannot|can't)(?!\s(?:eat|have|consume|drink|tolerate))"
+    r"|couldn't|unable|not\s(?:sure|certain|clear)|unsure"
     r"|uncertain|unclear|don't\sknow|whether|hard\sto|difficult\sto|impossible\sto))(?:(?!\bbut\b|但|\bso\b)[^.。!?;,\n])*$",
     re.I,
 )
 _UNSURE_AFTER = re.compile(
-    r"\s?(?:is|are)\s(?:unclear|uncertain|unknown|not\s(?:clear|certain|sure))|(?:都|也)?(?:不确定|无法确定)", re.I
+    r"\s?(?:is|are)\s(?:unclear|uncertain|unknown|not\s(?:clear|certain|sure))|(?:都|也)?(?:不确定|无法确定|存疑|待定)",
+    re.I,
 )
 _NOT_FINAL = re.compile(
-    r"(?:一开始|起初|最初|原本|乍看|有人|有些人|\bat\sfirst|\binitially|\boriginally|\bsome\s(?:people|may|might|would|could))"
-    r"(?:(?!后来|但|改|现在|其实|\bbut\b|\bhowever\b|\bthen\b|\bactually\b)[^.。!?;\n])*$",
+    r"(?:(?:一开始|起初|最初|原本|乍看|初步|以为|\bat\sfirst|\binitially|\boriginally|\bfirst\s(?:thought|instinct|guess"
+    r"|impression))"
+    r"(?:(?!后来|但|改|现在|其实|\bbut\b|\bhowever\b|\bthen\b|\bactually\b)[^.。!?;\n])*"
+    r"|(?:有人|有些人|有的人|很多人|不少人|许多人|大家"
+    r"|\b(?:some(?:one|body)?|many|most|others?|people)\s(?:people\s)?(?:may|might|would|could|thinks?|thought"
+    r"|says?|said|believes?)\b|\byou\s(?:might|may|could|would)\s(?:think|say))"
+    r"(?:(?!后来|但|我|其实|\bbut\b|\bhowever\b|\bi\b|\bactually\b)[^.。!?;\n])*)$",
     re.I,
 )
 _CONDITION = (
-    r"(?:\b(?:if|suppose|supposing|assuming|unless)\b(?!\s(?:i\s)?(?:had|have|must|need|forced|i\smust|i\sneed)\b)"
-    r"|如果(?!从|必须|一定|非要|让我|要选|只能|要我)|假如|假设|倘若|若是|若(?=[^干])|要是)"
+    r"(?:\b(?:if|suppose|supposing|assuming|unless)\b(?!\s(?:(?:i|we|you)\s)?(?:had|have|must|need|forced|am|look"
+    r"|see|consider|examine|compare|recall|remember)\b|\si'm\b)"
+    r"|如果(?!从|必须|一定|非要|让我|要选|只能|要我|根据|我?没有?[看记猜弄搞]错)|假如|假设|倘若|若是|若(?=[^干])|(?<![主需只])要是)"
 )
-_IF = re.compile(_CONDITION + r"[^.。!?;\n]*$", re.I)
+_IF = re.compile(_CONDITION + r"(?:(?![则就][^,.。!?;\n]*,)[^.。!?;\n])*$", re.I)
 _IF_CLAUSE = re.compile(_CONDITION + r"[^.。!?;,\n]*$", re.I)
 _IF_AFTER = re.compile(r"[^.。!?;,\n]{0,40}?(?:\bif\b(?!\si\s(?:had|have|must))|\bunless\b|\bonly\swhen\b|的话)", re.I)
+_ONE_OF_TWO = re.compile(r"(?:不是|非)[^。,;\n]{1,12}(?:就是|便是|即)\Z")
 _EITHER_OR = re.compile(r"\s?[,]?\s?(?:就是|便是|即是?)\s?$")
 _CONNECTOR = re.compile(
-    r"\s?(?:,|(?:,\s?)?(?:(?:和|与|及|以及|或者?|还是|或是|、|/|&|\+|\band/or\b|\band\b|\bor\b|\bnor\b|\bvs\.?|还有|跟|同|并)\s?"
+    r"\s?(?:,|选|(?<=\s):(?=\s?$)|(?:,\s?)?(?:(?:和|与|及|以及|或者?|还是|或是|、|/|&|\+|\band/or\b|\band\b|\bor\b|\bnor\b"
+    r"|\bvs\.?|还有|跟|同|并)\s?"
     r"(?:选择?(?!项)|是|either\s|both\s|even\s|possibly\s|maybe\s)?|也不是))\s?$",
     re.I,
 )
 _COMMA = re.compile(r"\s?,\s?$")
 _RANGE = re.compile(r"\s?(?:-|~|to|through|到|至)\s?$", re.I)
 _LIST_ENDS = re.compile(r"\s?(?:$|[.。!?;\n)])")
+_PLURAL = re.compile(r"(?:options|choices|images|pictures|photos|photographs|figures)\b", re.I)
 _LIST_PREDICATE = re.compile(
     r"\s?(?:都|均|皆|全|也|则|等|不|可以?排除|错|are\b|were\b|can\b|do\b|don't|aren't|all\b|both\b)", re.I
 )
 _DIRECTLY_DENIED = re.compile(
-    r"(?:不|没|没有|无|非|未|不太|不怎么|不够|不像|不含|并不|不算|无需|不用|不需要?|没有用"
-    r"|\b(?:not|non|no|isn't|aren't|wasn't|doesn't|don't|hardly|lacks?|without)(?:\s(?:very|too|so|really|particularly|that|any|a|an|the|use|using))*)"
+    r"(?:(?:不|没|没有|无|很少|少有|鲜少|非|未|并不|并没有|毫不|毫无|从不|一点(?:也|都)不)"
+    r"(?:太|怎么|够|像|含有?|算|需要?|用|用到|使用|加入?|放|包含|看到|见到|见|会|是|很|那么|这么|怎样|宜|能|可|该|应该?|适合|特别|十分|非常|任何|作为)*"
+    r"|避免|禁止|切忌|忌|缺少|[看找见]不[到见]"
+    r"|(?:\b(?:not|non|no|never|neither|hardly|rarely|seldom|barely|different|far|lack(?:s|ing)?|without|avoid(?:s"
+    r"|ed|ing)?|free\sof|outside|excluding)|n't)"
+    r"(?:\s(?:very|too|so|really|particularly|especially|quite|that|any|a|an|the|to|be|us(?:e|es|ed|ing)"
+    r"|contain(?:s|ed|ing)?|includ(?:e|es|ed|ing)|have|feature"
+    r"|show|see|seem|appear|look|taste|made|make|cooked|prepared|with|of|by|from|at|all|need|require))*)"
     r"[\s-]?$",
     re.I,
 )
@@ -229,6 +352,8 @@ _DIRECTLY_DENIED = re.compile(
 _HAN = "\u3400-\u9fff"
 _BEFORE_HAN = rf"(?<![{_HAN}])|(?<=[是为选择于用以要需即偏项])"
 _AFTER_HAN = rf"(?![{_HAN}])|(?=[的味法制])"
+# What follows the hyphen of a compound that is another word; Sichuan-style is Sichuan.
+_COMPOUND = r"(?!style|based|flavou?r|type|like|inspired|born|origin|cuisine|food|region|dish)[A-Za-z]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,14 +390,26 @@ class Statement:
 
 
 def option_patterns(choices: Sequence[str]) -> list[tuple[re.Pattern[str], tuple[int, ...]]]:
-    """A pattern for each distinct option text, longest first, with the options that have it."""
+    """A pattern for each distinct option text, longest first, with the options that have it.
+
+    Before them come patterns of what names two options at once.
+    """
     owners: dict[str, list[int]] = {}
     for i, choice in enumerate(choices):
         text = option_key(choice)
         if text:
             owners.setdefault(text, []).append(i)
     ordered = sorted(owners, key=lambda text: (-len(text), text))
-    return [(_option_pattern(text), tuple(owners[text])) for text in ordered]
+    return [*_shared_endings(owners), *((_option_pattern(text), tuple(owners[text])) for text in ordered)]
+
+
+def _shared_endings(owners: Mapping[str, Sequence[int]]) -> list[tuple[re.Pattern[str], tuple[int, ...]]]:
+    """Patterns of what names two Chinese options at once by their common ending: 牛羊肉, 牛、羊肉."""
+    found: list[tuple[re.Pattern[str], tuple[int, ...]]] = []
+    for first, second in permutations([text for text in owners if re.fullmatch(f"[{_HAN}]{{2,4}}", text)], 2):
+        if first[-1] == second[-1] and not any(first[:-1] + second in text for text in owners):
+            found.append((re.compile(f"{first[:-1]}[、和与]?{second}"), (*owners[first], *owners[second])))
+    return found
 
 
 def option_key(text: str) -> str:
@@ -309,7 +446,7 @@ def option_mentions(
     if image_options:
         for match in _NUMBER.finditer(text):
             place = _number(match)
-            if place is not None:
+            if place is not None and not _FROM_THE_RIGHT.search(text[max(0, match.start() - 12) : match.end() + 20]):
                 options = (place - 1,) if 1 <= place <= len(LETTERS) else ()
                 found.append(Mention(options, match.span(), *match.span(), match.end(), "number", named=True))
         for match in _DIGIT.finditer(text):
@@ -351,9 +488,11 @@ def statements(text: str, mentions: Sequence[Mention]) -> list[Statement]:
     """
     groups = _groups(text, mentions)
     out: list[Statement] = []
+    foremost = _TICK_OR_LETTER.search(text)
+    ticks_lead = bool(foremost and foremost["tick"])  # ☐ A ☑ B; else they follow: A × B ✓
     for i, group in enumerate(groups):
         judged = i < MOST_MENTIONS // 2 or i >= len(groups) - MOST_MENTIONS // 2
-        stance = _stance(text, group, groups[i - 1][-1].end if i else 0) if judged else "mentioned"
+        stance = _stance(text, group, groups[i - 1][-1].end if i else 0, ticks_lead) if judged else "mentioned"
         out.append(Statement(tuple(group), stance))
     for i in range(1, len(out)):  # 不是A就是B: one of the two
         between = text[out[i - 1].mentions[-1].close : out[i].mentions[0].start]
@@ -370,6 +509,47 @@ def is_label(text: str, mention: Mention) -> bool:
     before = text[max(0, mention.start - 2) : mention.start].rstrip(" ")
     headed = not before or before[-1] in "\n.。;!?,:、)(" or text[mention.start - 1 : mention.start] == "\n"
     return headed or bool(re.match(r"\s?[.):、]", text[mention.core[1] : mention.core[1] + 2]))
+
+
+def is_identified(text: str, mention: Mention) -> bool:
+    """Whether a sentence says that the dish is, or is from, what the option's text names."""
+    left = text[max(0, mention.start - _LEFT) : mention.start]
+    cue = _IDENTIFIED_CUE.search(left) or _ENDING_CUE.search(left)
+    cue = None if _ONE_OF_TWO.search(left) else cue
+    return bool(cue and _ENDS.match(text[mention.close : mention.close + _RIGHT])) and not _WEAK_CUE.search(left)
+
+
+def in_negative_clause(text: str, mention: Mention, after: int, until: int, right: int = _RIGHT) -> bool:
+    """Whether the clause around a mention holds a word that turns it round.
+
+    Args:
+        text: plain.
+        mention: in the text.
+        after: where the mention before it ends.
+        until: where the mention after it starts; what denies that one is not said of this one.
+        right: characters after the mention to look at.
+    """
+    left = _RELATIVE.sub(" ", text[max(after, mention.start - _LEFT) : mention.start])
+    end = min(until, mention.close + right)
+    tail = text[mention.close : end]
+    if end == until:
+        tail = _DENIES_NEXT.sub("", tail)
+    edges = [match.end() for match in _CLAUSE_ENDS.finditer(left)]
+    edge = _CLAUSE_ENDS.search(tail, 1 if tail[:1] == ":" else 0)
+    clause = left[edges[-1] if edges else 0 :] + " " + tail[: edge.start() if edge else len(tail)]
+    return any(not match["none"] for match in _NEGATION.finditer(clause))
+
+
+def is_singled_out(text: str, mention: Mention) -> bool:
+    """Whether a mention is said to be the only one, or with the reply's last words the most, of something."""
+    only = _ONLY_BEFORE.search(text[max(0, mention.start - 24) : mention.start])
+    most = _MOST_AT_THE_END.fullmatch(text[mention.close : mention.close + _RIGHT]) and text.count("最") < 2
+    return bool(only or most)
+
+
+def is_cued(text: str, mention: Mention) -> bool:
+    """Whether words that announce an answer lead to a mention."""
+    return bool(_ANSWER_CUE.search(text[max(0, mention.start - _LEFT) : mention.start]))
 
 
 def _begins_list(text: str, found: Sequence[Statement]) -> bool:
@@ -391,17 +571,21 @@ def _option_pattern(text: str) -> re.Pattern[str]:
     for i, char in enumerate(text):
         if char.isspace():
             glued = not (text[i - 1].isascii() and text[i + 1 : i + 2].isascii())
-            pieces.append(r"\s?" if glued else r"\s")
+            hyphen = text[i - 1].isalpha() and text[i + 1].isalpha()
+            pieces.append(r"\s?" if glued else r"[\s-]" if hyphen else r"\s")
+        elif char == "-" and text[i - 1 : i].isalpha() and text[i + 1 : i + 2].isalpha():
+            pieces.append(r"[\s-]?")
         elif char in "()":
             pieces.append(rf"\s?{re.escape(char)}\s?" if i + 1 < len(text) else rf"\s?{re.escape(char)}")
         else:
             pieces.append(re.escape(char))
     body = "".join(pieces)
     body = body.removeprefix(r"\s?")
-    before = rf"(?<![{_WORD}])" if re.match(f"[{_WORD}]", text[0]) else ""
+    # In a compound (pan-fried, semi-sweet) a word is another one.
+    before = rf"(?<![{_WORD}])(?<![A-Za-z]{{2}}-)" if re.match(f"[{_WORD}]", text[0]) else ""
     if text[0].isdigit():
         before += r"(?<![\d][.,])"
-    after = rf"(?![{_WORD}])" if re.match(f"[{_WORD}]", text[-1]) else ""
+    after = rf"(?![{_WORD}])(?!-{_COMPOUND})" if re.match(f"[{_WORD}]", text[-1]) else ""
     if text[-1].isdigit():
         after += r"(?![.,]\d)"
     return re.compile(before + body + after, re.I)
@@ -410,10 +594,15 @@ def _option_pattern(text: str) -> re.Pattern[str]:
 def _number(match: re.Match[str]) -> int | None:
     if match["lastone"]:
         return len(LETTERS)
+    if match["penultimate"]:
+        return len(LETTERS) - 1
+    if match["fromend"]:
+        return len(LETTERS) + 1 - _ORDINALS[match["fromend"].lower()]
     if match["word"] or match["alone"]:
         return _ORDINALS[(match["word"] or match["alone"]).lower()]
-    said = match["digit"] or match["figure"] or match["ordinal"] or match["number"]
-    return _NUMERALS.get(said) or (int(said) if said.isdigit() else None)
+    said = match["digit"] or match["figure"] or match["ordinal"] or match["number"] or match["spelt"].lower()
+    place = _NUMERALS.get(said) or (int(said) if said.isdigit() else None)
+    return len(LETTERS) + 1 - place if match["backwards"] and place else place
 
 
 def _letter(
@@ -438,7 +627,11 @@ def _letter(
     if after_unit and not closing:
         end, named = core_end + after_unit.end(), True
     if letter.islower():
-        if letter == "a" and not (closing and left.endswith("(")):
+        if (
+            letter == "a"
+            and not (closing and left.endswith("("))
+            and not (left.rstrip(" (").endswith((":", "是", "为", "选")) and _LINE_ENDS.match(right))
+        ):
             return None
         return Mention((LETTERS.index(letter.upper()),), (core_start, core_end), start, end, end, "lower")
     if not unit:
@@ -511,12 +704,12 @@ def _groups(text: str, mentions: Sequence[Mention]) -> list[list[Mention]]:
             continue
         tail = text[group[-1].close : group[-1].close + _RIGHT]
         cuts = sorted(commas[i])
-        if cuts and not _LIST_ENDS.match(tail):
+        if cuts and not _LIST_ENDS.match(tail) and not _PLURAL.match(text[group[0].start : group[0].core[0]]):
             left = text[max(0, group[0].start - _LEFT) : group[0].start]
             if not _LIST_PREDICATE.match(tail):
                 out += _split(group, cuts)
                 continue
-            if _ANSWER_CUE.search(left) and not _DENIED_BEFORE.search(left):
+            if (_ANSWER_CUE.search(left) or _ENDING_CUE.search(left)) and not _DENIED_BEFORE.search(left):
                 out += _split(group, cuts[:1])  # "the answer is A, B and C are wrong"
                 continue
         out.append(group)
@@ -528,14 +721,19 @@ def _split(group: list[Mention], cuts: Sequence[int]) -> list[list[Mention]]:
     return [group[a:b] for a, b in pairwise(edges)]
 
 
-def _stance(text: str, group: Sequence[Mention], after: int) -> str:
-    """What is said of a group; `after` is where the mention before it ends."""
+def _stance(text: str, group: Sequence[Mention], after: int, ticks_lead: bool) -> str:
+    """What is said of a group; `after`: where the mention before it ends; `ticks_lead`: ✓ stands before labels."""
     first, last = group[0], group[-1]
     start = first.start if first.gloss is None else first.gloss
     left = text[max(0, start - _LEFT, after) : start]  # what was said of the option before is not said of this one
     right = text[last.close : last.close + _RIGHT]
     kind = first.kind
-    if _DENIED_BEFORE.search(left) or _DENIED_AFTER.match(right):
+    tick = _LEADING_TICK.search(text[max(0, start - 4) : start])
+    tick = tick if tick and (ticks_lead or (tick["new"] is not None and (tick["new"] or start < 4))) else None
+    if _DENIED_BEFORE.search(left) or (tick and not tick["tick"]):
+        return "denied"
+    ticked_next = ticks_lead and bool(_TICK_OR_CROSS.match(right))
+    if _DENIED_AFTER.match(right) and not ticked_next:
         return "denied"
     if kind == "text" and _DIRECTLY_DENIED.search(left[-24:]):
         return "denied"
@@ -543,6 +741,8 @@ def _stance(text: str, group: Sequence[Mention], after: int) -> str:
         return "asked"
     ends = bool(_ENDS.match(right))
     cue = bool(_ANSWER_CUE.search(left) or _ANSWER_WORD.search(left))
+    if _TRAP.search(left) or _LOOKED_AT.search(left):
+        return "asked"
     if kind in ("digit", "lower"):
         stated = cue and ends
     elif kind == "several":
@@ -554,14 +754,22 @@ def _stance(text: str, group: Sequence[Mention], after: int) -> str:
         if not stated and ends and _SUPERLATIVE_CUE.search(left):
             stated = len(_ANY_SUPERLATIVE.findall(text[-20 * _LEFT :])) == 1
         stated = stated or bool(_VERDICT_AFTER.match(right)) or bool(_TRUE_AFTER.match(right))
+        stated = (stated and not ticked_next) or bool(tick)
+        if not stated and ends:
+            begun = left if after or start > _LEFT else "\n" + left
+            stated = bool(_CORRECTION_CUE.search(begun) or _ONLY_CUE.search(left))
+            stated = stated or (first.named and bool(_CUE_AND_PLACE.search(left)))
+        stated = stated or (first.named and bool(_BUT.search(left) and _MORE.match(right)))
     sentence = text[max(0, start - 160) : start]
     if _IF_AFTER.match(right) or _IF_CLAUSE.search(sentence):
         return "asked"
-    if not stated or _WEAK_CUE.search(left) or _NOT_FINAL.search(text[max(0, start - _LEFT) : start]):
+    if _NOT_FINAL.search(text[max(0, start - _LEFT) : start]):
+        return "asked"
+    if not stated or _WEAK_CUE.search(left):
         return "mentioned"
     if len(group) > 1 and (_AMONG_BEFORE.search(left) or _AMONG_AFTER.match(right)):
         return "mentioned"
-    return "mentioned" if _IF.search(sentence) else "stated"
+    return "asked" if _IF.search(sentence) else "stated"
 
 
 _TEXT_VERDICT_AFTER = re.compile(

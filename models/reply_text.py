@@ -12,7 +12,7 @@ _TICK, _CROSS = "✓", "✗"
 _LOOKALIKE = {
     **{chr(code): chr(ord("A") + i) for first in (0x1F150, 0x1F170) for i, code in enumerate(range(first, first + 26))},
     **dict.fromkeys("✔✅☑√", _TICK),
-    **dict.fromkeys("✘❌❎✖", _CROSS),
+    **dict.fromkeys("✘❌❎✖☒☐", _CROSS),
     **dict.fromkeys("∶→⇒➡➜➔👉", ":"),
     **dict.fromkeys("‐‑‒–—―−", "-"),
     **dict.fromkeys("‘’ʼ", "'"),
@@ -21,6 +21,21 @@ _LOOKALIKE = {
     "…": " ",
     "⋯": " ",
 }
+# Traditional characters that occur where answers are given, refused and denied, and in names of dishes and places.
+# Replies and options alike are read in simplified ones; what is not here must be written alike in both.
+_TRADITIONAL = dict(
+    zip(
+        "圖張後選擇項應該為屬於個確對錯無沒這來說認覺會還與從數盤號兩裡裏據較適給題標準終結論綜斷測過難開並雖則僅顯請問樣種點鐘將滿關單實間見類"
+        "維級計劃歸貼當們戶絕麼嗎傾條邊幾頁變達現產區經圍總歡習慣時導覽識誤敗臺別"
+        "粵魯蘇閩滬雲貴陝東鹹鮮雞鴨魚豬麵涼燒燉湯醬鍋蝦餅飯餃蔥薑鹽餛飩滷燜燙爐燻醃貝龍鵝鴿黃綠紅藍廣漢陽寧蘭灣慶遼內濟鄭長揚錫紹興溫嶺頭順贛晉豐腸餡飲糰綿濃軟鑊驢"
+        "臘雜燴蘿蔔鱸鱉鰻鱔蠔",
+        "图张后选择项应该为属于个确对错无没这来说认觉会还与从数盘号两里里据较适给题标准终结论综断测过难开并虽则仅显请问样种点钟将满关单实间见类"
+        "维级计划归贴当们户绝么吗倾条边几页变达现产区经围总欢习惯时导览识误败台别"
+        "粤鲁苏闽沪云贵陕东咸鲜鸡鸭鱼猪面凉烧炖汤酱锅虾饼饭饺葱姜盐馄饨卤焖烫炉熏腌贝龙鹅鸽黄绿红蓝广汉阳宁兰湾庆辽内济郑长扬锡绍兴温岭头顺赣晋丰肠馅饮团绵浓软镬驴"
+        "腊杂烩萝卜鲈鳖鳗鳝蚝",
+        strict=True,
+    )
+)
 _OPENING, _CLOSING = "([【〔〖", ")]】〕〗"
 _DECORATION = set('*`"_$#|\\{}“”„‟«»「」『』《》〈〉〝〞')
 _KEPT_SYMBOLS = set("<>=+&~^°×" + _TICK + _CROSS + ANSWER_MARK)
@@ -29,14 +44,15 @@ _ANSWER_TAG = re.compile(r"\\(?:boxed|fbox)\s?\{|<\s?(?:answer|choice|option|fin
 _LATEX = re.compile(r"\\[a-zA-Z]{1,12}|\\[()\[\],;!]")
 _TAG = re.compile(
     r"</?\s?(?:answer|choice|option|final_answer|final|ans|output|response|result|b|i|u|p|em|strong|span|code|div|li|ul|ol|br"
-    r"|img|image|box|ref|s|eos|bos|pad|unk)\s?/?>|<\|[^|<>\n]{1,40}\|>"
+    r"|img|image|box|ref|s|eos|bos|pad|unk)\s?/?>|<\|[^|<>\n]{1,40}\|>|<\s?/?[a-z_]{0,12}\Z"
 )
 _END_OF_TURN = re.compile(
-    r"<\|(?:im_end|endoftext|end_of_text|eot_id|end|return)\|>|</s>|<(?:end_of_turn|end_of_utterance|eos)>"
+    r"<\|(?:im_end|endoftext|end_of_text|eot_id|end|return)\|>|</s>|<(?:end_of_turn|end_of_utterance|eos)>|\[INST\]"
 )
 _STRUCK = re.compile(r"~~[^~\n]{1,200}~~")
 _BULLET = re.compile(r"(?m)^[ \t]*(?:[-+*•·▪●○◦‣>]+[ \t]+)+")
 _NUMBERED_LABEL = re.compile(r"(?m)^[ \t]*\d{1,2}[.)、][ \t]+(?=[^0-9A-Za-z\n]{0,4}[A-H](?![0-9A-Za-z]))")
+_SHARP = re.compile(r"(?<=[A-Za-z])#(?!#)")
 _LOOSE_APOSTROPHE = re.compile(r"(?<![0-9A-Za-z])'|'(?![0-9A-Za-z])")
 _REASONING = re.compile(
     r"[<\[◁]\s?(?P<close>/?)\s?(?:think|thinking|thought|reasoning|reflection|seed:think)\s?[>\]▷]", re.I
@@ -132,7 +148,7 @@ def plain(view: View) -> View:
         view = view.replaced(pattern, " ")
     for pattern in (_BULLET, _NUMBERED_LABEL):
         view = view.replaced(pattern, "")
-    view = view.replaced(_LOOSE_APOSTROPHE, " ")
+    view = view.replaced(_SHARP, "+").replaced(_LOOSE_APOSTROPHE, " ")
     out: list[str] = []
     origin: list[int] = []
     for char, place in zip(view.text, view.origin, strict=True):
@@ -168,6 +184,8 @@ def squeezed(text: str) -> tuple[str, list[int]]:
 def _nfkc(char: str) -> str:
     if char in _LOOKALIKE:
         return _LOOKALIKE[char]
+    if char in _TRADITIONAL:
+        return _TRADITIONAL[char]
     if char in "\u2028\u2029\x85\x0b\x0c":
         return "\n"
     if "\ufe00" <= char <= "\ufe0f" or unicodedata.category(char) in ("Cf", "Co", "Cs"):
