@@ -11,6 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from PIL import Image
 
 from data.errors import InputError
@@ -155,7 +156,7 @@ def _decode(path: Path, longest_side: int) -> Image.Image:
         size = max(round(width * share), 1), max(round(height * share), 1)
         try:
             picture.draft("RGB", size)  # not smaller than `size`; does nothing where the file is no JPEG
-            image = picture.convert("RGB")
+            image = _eight_bits(picture).convert("RGB")
         except (OSError, SyntaxError, ValueError, struct.error, Image.DecompressionBombError) as error:
             reason = str(error).split("\n")[0]
             raise InputError(f"{path}: the picture is damaged ({reason}); {_REMEDY}") from None
@@ -164,6 +165,14 @@ def _decode(path: Path, longest_side: int) -> Image.Image:
         image = image.resize(size, Image.Resampling.BICUBIC, reducing_gap=2.0)
     image.info.clear()  # EXIF and XMP name places and people
     return image if turn is None else image.transpose(turn)
+
+
+def _eight_bits(picture: Image.Image) -> Image.Image:
+    """Grey of 16 bits as 8 bits; converted straight to RGB nearly all of it would come out white."""
+    if not picture.mode.startswith("I"):
+        return picture
+    values = np.asarray(picture).astype(np.int64)
+    return Image.fromarray((values.clip(0, 65535) // 257).astype(np.uint8))
 
 
 def _orientation(picture: Image.Image) -> int:

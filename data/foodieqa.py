@@ -274,7 +274,7 @@ def _question(record: Any, row: int, task: str, language: str, web_image: bool) 
         images = _strings(_get(record, "images", list), "images")
         if len(images) != 4:
             raise _Bad(f"'images' names {len(images)} pictures and must name 4; correct it")
-        if not choices and images.count(images[answer]) > 1:
+        if not choices and [PurePosixPath(name) for name in images].count(PurePosixPath(images[answer])) > 1:
             raise _Bad("the right one of its four pictures is there twice, so two options are right; correct it")
         cluster = "\n".join(sorted(images))
         group = _get(record, "ann_group", str)

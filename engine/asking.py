@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from hydra.errors import InstantiationException
 from hydra.utils import instantiate
 from omegaconf import DictConfig, OmegaConf
 from rich.console import Console
@@ -25,7 +26,7 @@ from engine.food_compare import compare_runs, render_comparison, verdict_line
 from engine.food_report import publish_food
 from engine.food_scores import summarise
 from engine.launch import command_overrides, file_label
-from engine.runfolder import plain, write_json, write_provenance
+from engine.runfolder import plain, redact, write_json, write_provenance
 from models import extraction
 from models.answers import Outcome
 from models.backend import METHODS, Backend, Reply, Request
@@ -35,6 +36,7 @@ PERMUTATIONS = ("off", "circular", "all")
 EXTRACTIONS = ("cascade", "first_letter_random")
 KEY_FORMAT = 1  # raised when the same key would mean another request
 IDENTITY = (0, 1, 2, 3)
+MAX_REPLY = 100_000  # characters that are looked at
 # Words that tie a question to places of options; rotating those would change what it asks. 以上 alone means the photos.
 _NAMES_A_PLACE = re.compile(
     r"图\s*[A-Da-d1-4一二三四]|选项\s*[A-Da-d]|第[一二三四1-4][张幅个道]|以上(?:都|皆|均)|"
@@ -69,10 +71,11 @@ class Failure:
 def evaluate(cfg: DictConfig) -> float | None:
     """`evaluate.py data=foodieqa/...`: score a model, or a trivial system; writes the report and the answers.
 
-    Returns the mean over the prompts of the accuracy in the file's own order, or None if some requests failed.
+    Returns the mean over the prompts of the accuracy in the file's own order.
 
     Raises:
-        InputError: wrong data, model or settings; a server that cannot be reached.
+        InputError: wrong data, model or settings; a server that cannot be reached; at the end, after all is written, if
+            some requests got no answer.
     """
     console, overrides = make_console(), command_overrides()
     for key in ("ckpt_path", "embeddings", "folds", "released", "question", "export", "query", "gallery"):
@@ -106,7 +109,7 @@ def evaluate(cfg: DictConfig) -> float | None:
         outcomes,
         data.questions,
         [(f.prompt, f.row, f.order, f.error) for f in failures],
-        identity=backend.identity(),
+        identity=identity_of(backend),
         settings={
             "method": method,
             "prompt_variant": str(cfg.prompts.variant) if capabilities.prompted else None,
@@ -118,6 +121,7 @@ def evaluate(cfg: DictConfig) -> float | None:
             "extractor_version": extraction.VERSION,
             "seed": int(cfg.seed),
             "min_n": int(cfg.asking.min_n),
+            "is_release": data.is_release,
             "system": str(_shown_name(cfg, backend)),
         },
         data_title=data.title,
@@ -128,15 +132,20 @@ def evaluate(cfg: DictConfig) -> float | None:
         metrics = publish_food(folder, summary, outcomes, loggers, console)
     if failures:
         count = f"{len(failures)} of {len(asked)} requests"
-        say(console, f"{count} got no answer ({failures[0].error}); the same command asks them again")
+        raise InputError(f"{count} got no answer ({failures[0].error}); the same command asks them again")
     if cfg.asking.against:
         compare_with(folder, Path(cfg.asking.against), console)
-    return None if failures else metrics["test/accuracy"]
+    return metrics["test/accuracy"]
+
+
+def identity_of(backend: Backend) -> dict[str, Any]:
+    """What the backend says of itself, without secrets that its settings may hold."""
+    return redact(backend.identity())
 
 
 def _shown_name(cfg: DictConfig, backend: Backend) -> str:
     """How tables call the model: the folder's last part, the hub's or the server's name."""
-    name = cfg.model.name or backend.identity().get("model") or backend.kind
+    name = cfg.model.name or identity_of(backend).get("model") or backend.kind
     return Path(name).absolute().name if Path(str(name)).is_dir() else str(name)
 
 
@@ -161,6 +170,10 @@ def check_asking(cfg: DictConfig) -> None:
     ):
         if cfg.asking[key] not in allowed:
             raise InputError(f"asking.{key}={cfg.asking[key]}: choose {', '.join(allowed)}")
+    if not isinstance(cfg.asking.fresh, bool):
+        raise InputError(f"asking.fresh={cfg.asking.fresh}: must be true or false")
+    if cfg.asking.log is not None and not isinstance(cfg.asking.log, str):
+        raise InputError(f"asking.log={cfg.asking.log}: must be the name of a file")
     if not isinstance(cfg.asking.min_n, int) or cfg.asking.min_n < 0:
         raise InputError(f"asking.min_n={cfg.asking.min_n}: must be a whole number of at least 0")
 
@@ -185,7 +198,11 @@ def build_backend(cfg: DictConfig) -> Backend:
     for key, remedy in _NEEDED.items():
         if key in settings and settings[key] is None:
             raise InputError(f"model: give {remedy}")
-    return instantiate({key: value for key, value in settings.items() if key != "name"})
+    try:
+        return instantiate({key: value for key, value in settings.items() if key != "name"})
+    except (TypeError, ValueError, InstantiationException) as error:
+        cause = error.__cause__ if isinstance(error.__cause__, InputError) else None
+        raise cause or InputError(f"model: a setting does not fit ({' '.join(str(error).split())[:300]})") from None
 
 
 def plan(cfg: DictConfig, data: FoodieQAData, backend: Backend, method: str) -> tuple[list[Asked], list[str], int]:
@@ -193,7 +210,7 @@ def plan(cfg: DictConfig, data: FoodieQAData, backend: Backend, method: str) -> 
 
     Requests on one question stand together: its photos are decoded once, and servers find their prefix cached.
     """
-    asking, identity = cfg.asking, backend.identity()
+    asking, identity = cfg.asking, identity_of(backend)
     capabilities = backend.capabilities()
     prompts: list[Prompt] | list[None] = _prompts(cfg, data) if capabilities.prompted else [None]
     ablation = str(asking.ablation)
@@ -308,6 +325,8 @@ class _Digests:
 
     def of(self, path: str) -> str:
         if path not in self._known:
+            if not Path(path).is_file():  # a pipe would be waited for
+                raise InputError(f"{path}: is no file; put the picture there")
             try:
                 self._known[path] = file_digest(Path(path))[:32]
             except OSError as error:
@@ -390,7 +409,7 @@ def collect(
     cfg: DictConfig, backend: Backend, asked: Sequence[Asked], console: Console
 ) -> tuple[dict[str, Reply], AnswerLog]:
     """Replies to all requests by key: those of the log, and those asked for now, which go into the log at once."""
-    identity = backend.identity()
+    identity = identity_of(backend)
     log = AnswerLog(_log_path(cfg, asked, identity), identity)
     keys = {a.request.key: a for a in asked}
     known = log.read(keys)
@@ -410,6 +429,7 @@ def collect(
     try:
         with tqdm(total=len(todo), desc="asking", unit=" requests", smoothing=0.05, disable=not todo) as bar:
             for request, reply in backend.answer(todo) if todo else ():
+                _check_numbers(reply, request.key)
                 log.append(request, reply, keys[request.key].about)
                 replies[request.key] = reply
                 if reply.error is not None:
@@ -422,6 +442,12 @@ def collect(
     if missing:
         raise RuntimeError(f"{backend.kind}: left {missing} requests without a reply")
     return replies, log
+
+
+def _check_numbers(reply: Reply, key: str) -> None:
+    values = [*(reply.scores or {}).values(), 0.0 if reply.letter_mass is None else reply.letter_mass]
+    if any(math.isnan(value) for value in values):
+        raise InputError(f"request {key}: the model gave a score that is no number; try model.dtype=float32")
 
 
 def _log_path(cfg: DictConfig, asked: Sequence[Asked], identity: dict[str, Any]) -> Path:
@@ -450,13 +476,17 @@ def score(asked: Sequence[Asked], replies: dict[str, Reply], cfg: DictConfig) ->
 def _outcome(a: Asked, reply: Reply, extractor: str, seed: int) -> Outcome:
     question = a.request.question
     flags: tuple[str, ...] = tuple(reply.flags)
+    # Half a character is no text that a file could hold; an answer stands at the start or the end of a reply.
+    text = None if reply.response is None else reply.response.encode("utf-8", "replace").decode("utf-8")
+    if text is not None and len(text) > MAX_REPLY:
+        text, flags = f"{text[: MAX_REPLY // 2]}\n{text[-MAX_REPLY // 2 :]}", (*flags, "shortened")
     if a.request.method != "generate":
         shown, credit, tied = best_letter(reply.scores or {}, question.answer, a.request.key)
         reason = "scores"
         flags += ("tie",) if tied else ()
     elif extractor == "cascade":
         found = extraction.extract(
-            reply.response,
+            text,
             question.choices,
             image_options=question.image_options,
             opening=a.request.opening,
@@ -467,9 +497,7 @@ def _outcome(a: Asked, reply: Reply, extractor: str, seed: int) -> Outcome:
         credit = float(shown == question.answer)
     else:
         # A seed for each answer, so that a resumed run guesses as an uninterrupted one does.
-        shown, guessed = extraction.first_letter_random(
-            reply.response or "", seed=int(digest_of([seed, a.request.key])[:8], 16)
-        )
+        shown, guessed = extraction.first_letter_random(text or "", seed=int(digest_of([seed, a.request.key])[:8], 16))
         reason = "guessed" if guessed else "first_letter"
         credit = float(shown == question.answer)
     return Outcome(
@@ -482,7 +510,7 @@ def _outcome(a: Asked, reply: Reply, extractor: str, seed: int) -> Outcome:
         credit=credit,
         reason=reason,
         flags=flags,
-        response=reply.response,
+        response=text,
         finish_reason=reply.finish_reason if a.request.method == "generate" else None,  # one token is all there is
         letter_mass=reply.letter_mass,
     )

@@ -151,7 +151,7 @@ def _slug(text: str) -> str:
 
 def _beside(row: Row, summary: Row) -> Row:
     """A published row with its interval and whether its questions are those of this run."""
-    same = not summary["is_demo"] and row["n"] == summary["n"]
+    same = not summary["is_demo"] and row["n"] == summary["n"] and summary["settings"].get("is_release", True)
     return {
         **row,
         "interval": list(wilson_interval(row["accuracy"] / 100 * row["n"], row["n"])),

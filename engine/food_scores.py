@@ -655,7 +655,7 @@ def _against_trivial(
     else:
         lines = [f"{name} {'beats' if mean > rule[held].mean() else 'loses to'} {against}"]
     lines += [
-        f"a trivial rule scores as high: {row['system']} {percent(row['accuracy'])} %"
+        f"a trivial rule scores as high or higher: {row['system']} {percent(row['accuracy'])} %"
         + (", fitted on these very questions" if row["system"].startswith("majority") else "")
         for row in summary["baselines"]
         if not row["system"].startswith("always") and row["system"] != "chance" and row["accuracy"] >= mean

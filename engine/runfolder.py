@@ -16,12 +16,12 @@ from data.files import atomic_file
 HIDDEN = "<hidden>"
 # A word of the key must be one of these: `api_key` and `hf_token` are secrets, `num_tokens` and `use_cls_token_id`
 # are not (a number or a switch is never hidden).
-_WORDS = r"(?:api_?key|token|password|passwd|passphrase|secret|credentials?|private_?key|authorization|bearer)"
+_WORDS = r"(?:api[_-]?key|token|password|passwd|passphrase|secret|credentials?|private_?key|authorization|bearer)"
 _SECRET_KEY = re.compile(rf"(^|[_.\-]){_WORDS}$", re.IGNORECASE)
 _INLINE = re.compile(
     rf"((?:[\w.\-]*[_.\-])?\b{_WORDS}\s*[:=]\s*)[^,}}\]\s]+", re.IGNORECASE
 )  # {token: x} on a command line
-_USER_INFO = re.compile(r"(?<=://)[^/@\s:]+:[^/@\s]+(?=@)")
+_USER_INFO = re.compile(r"(?<=://)[^/\s]+(?=@)")  # up to the last @ before the path, whatever is in it
 
 
 def redact(value: Any, key: str = "") -> Any:
@@ -36,6 +36,8 @@ def redact(value: Any, key: str = "") -> Any:
 
 def _redact(value: Any, key: str, secrets: set[str]) -> Any:
     if isinstance(value, dict):
+        if key.rpartition(".")[2] == "headers":  # of requests: whatever their names, their values are keys and cookies
+            return {k: HIDDEN if isinstance(v, str) and v else v for k, v in value.items()}
         return {k: _redact(v, str(k), secrets) for k, v in value.items()}
     if isinstance(value, list | tuple):
         return [_redact(v, key, secrets) for v in value]
@@ -51,6 +53,8 @@ def _redact(value: Any, key: str, secrets: set[str]) -> Any:
 def redact_argument(argument: str) -> str:
     """A word of a command line, such as `key=value` or `key={token: value}`, without its secrets."""
     key, _, value = argument.partition("=")
+    if value and re.search(r"(^|\.)headers(\.|$)", key):
+        return f"{key}={HIDDEN}"
     hidden = _INLINE.sub(rf"\1{HIDDEN}", redact(value, key.lstrip("+~")))
     return f"{key}={hidden}" if value else argument
 

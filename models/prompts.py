@@ -35,6 +35,9 @@ _IMAGES = {"mivqa": 4, "sivqa": 1, "textqa": 0}
 _SPEAKERS = (("Human: ", "Assistant: "), ("", "\n智能助手："), ("", "Assistant: "))
 
 
+_OPTIONS_LINE = "（{letter}) {choice}\n"  # as in the code: full-width left, half-width right bracket
+
+
 @dataclass(frozen=True, slots=True)
 class Prompt:
     """One prompt; texts still hold {question} and {options}, images are places 0 to 3."""
@@ -46,7 +49,7 @@ class Prompt:
     variant: str
     turns: tuple[Turn, ...]
     edits: tuple[tuple[str, str], ...] = ()  # replacements in the question's text
-    options_line: str = "（{letter}) {choice}\n"
+    options_line: str = _OPTIONS_LINE
     extra: bool = False  # not among the published four
 
 
@@ -66,7 +69,13 @@ def read_prompts(section: Mapping[str, Any], task: str, language: str) -> list[P
     Raises:
         InputError: no such variant or index; a prompt without {question}, with an unknown field, role or image.
     """
-    every = [_read(item, section) for item in section["all"]]
+    given = section.get("all")
+    if not isinstance(given, list | tuple) or not all(isinstance(item, Mapping) for item in given):
+        raise InputError("prompts.all: must be a list of prompts with id and turns, as in conf/prompts/sivqa.yaml")
+    every = [_read(item, section) for item in given]
+    twice = [p.id for p, n in zip(every, (sum(q.id == p.id for q in every) for p in every), strict=True) if n > 1]
+    if twice:
+        raise InputError(f"prompt {twice[0]}: is there twice; give one of them another id")
     if not any(p.task == task for p in every):
         raise InputError(f"prompts: none of these is for {task}; choose prompts={task}")
     of_language = [p for p in every if p.task == task and p.language == language]
@@ -79,9 +88,11 @@ def read_prompts(section: Mapping[str, Any], task: str, language: str) -> list[P
     wanted = section.get("index")
     if wanted is None:
         return [p for p in found if not p.extra]
-    wanted = [wanted] if isinstance(wanted, int) else list(wanted)
+    wanted = list(wanted) if isinstance(wanted, list | tuple) else [wanted]
     if not wanted:
         raise InputError("prompts.index=[]: names no prompt; leave it out for all of them")
+    if not all(type(index) is int for index in wanted):
+        raise InputError(f"prompts.index={section.get('index')}: must be whole numbers, such as 0 or [0, 2]")
     by_index = {p.index: p for p in found}
     for index in wanted:
         if index not in by_index:
@@ -195,6 +206,9 @@ def _read(item: Mapping[str, Any], section: Mapping[str, Any]) -> Prompt:
     if section.get("system"):
         turns = [Turn("system", (str(section["system"]),)), *turns]
     text = "".join(turn.text for turn in turns)
+    strange = re.search(r"<img\d*>", text)
+    if strange:
+        raise InputError(f"prompt {name}: {strange[0]} names no photo; there are <img1> to <img4>")
     unknown = sorted(set(_FIELD.findall(text)) - {"question", "options"})
     if unknown:
         raise InputError(f"prompt {name}: unknown field {{{unknown[0]}}}; there are {{question}} and {{options}}")
@@ -209,8 +223,11 @@ def _read(item: Mapping[str, Any], section: Mapping[str, Any]) -> Prompt:
         raise InputError(
             f"prompt {name}: must end in a user turn, or in one assistant turn that is begun for the model"
         )
-    edits = tuple((str(old), str(new)) for old, new in item.get("edit") or ())
-    line = str(section.get("options_line") or Prompt.options_line)
+    pairs = item.get("edit") or ()
+    if isinstance(pairs, str) or not all(isinstance(pair, list | tuple) and len(pair) == 2 for pair in pairs):
+        raise InputError(f"prompt {name}: edit must be a list of pairs [old, new]")
+    edits = tuple((str(old), str(new)) for old, new in pairs)
+    line = str(section.get("options_line") or _OPTIONS_LINE)
     if "{choice}" not in line or "{letter}" not in line:
         raise InputError("prompts.options_line: must hold {letter} and {choice}")
     return Prompt(name, task, language, int(index), variant, tuple(turns), edits, line, bool(item.get("extra")))

@@ -58,7 +58,7 @@ class Scripted:
                 scores = {letter: float(-(k != place)) for k, letter in enumerate(LETTERS)}
                 yield request, Reply(scores=scores, letter_mass=0.9)
             else:
-                text = self.says.format(letter=LETTERS[place])
+                text = self.says.format(letter=LETTERS[place]).replace("<half>", "\ud83d")
                 yield request, Reply(response=text, finish_reason="stop", usage={"completion_tokens": 5})
 
     def close(self) -> None:

@@ -92,8 +92,10 @@ def test_killed_at_random_it_ends_as_if_it_had_not_been(tmp_path):
 
 
 def test_failures_are_no_answers_and_are_asked_again(tmp_path):
-    value, metrics = evaluated(tmp_path, "model.fail_every=5")
-    assert value is None and metrics["missing"] > 0 and not metrics["complete"]
+    with pytest.raises(InputError, match=r"10 of 48 requests got no answer \(HTTP 500: overloaded\)"):
+        evaluated(tmp_path, "model.fail_every=5")
+    metrics = json.loads((tmp_path / "run" / "metrics.json").read_text(encoding="utf-8"))
+    assert metrics["missing"] > 0 and not metrics["complete"]
     text = (tmp_path / "run" / "results.md").read_text(encoding="utf-8")
     assert "incomplete" in text.lower() and "HTTP 500" in text
     value, metrics = evaluated(tmp_path, out="again")
@@ -163,6 +165,8 @@ def test_the_key_changes_with_all_that_changes_the_answer(tmp_path):
         (["model.interleaved=false"], "multi_image", "prompts.index=0"),
         (["prompts.variant=mine"], "text", "prompts.variant=mine"),
         (["ckpt_path=x.ckpt"], "text", "ckpt_path=x.ckpt"),
+        (["asking.fresh=a"], "text", "asking.fresh=a"),
+        (["prompts.index=1.5"], "text", "prompts.index=1.5"),
         (["asking.ablation=blank_image"], "text", "have no photos"),
         (["asking.against=nowhere"], "text", "asking.against=nowhere"),
         (["prompts=sivqa"], "multi_image", "choose prompts=mivqa"),
@@ -238,6 +242,18 @@ def test_what_was_asked_is_in_the_log_word_for_word(tmp_path):
         and text.startswith("你是一个智能助手，请你回答以下选择题：样品")
         and lines[0]["image_hashes"] == []
     )
+
+
+def test_half_a_character_in_a_reply_ends_no_report(tmp_path):
+    value, _ = evaluated(tmp_path, "model.says='{letter} <half>'", "model.wrong_every=0")
+    assert value == 1.0
+
+
+def test_a_generated_set_of_the_released_size_is_not_the_release(tmp_path):
+    release = tmp_path / "release"
+    write_release(release, n=256)
+    _, metrics = evaluated(tmp_path, "prompts.index=0", task="single_image")
+    assert metrics["n"] == 256 and not any(row["same_questions"] for row in metrics["published"])
 
 
 def test_the_published_parser_is_there_for_comparison(tmp_path):

@@ -200,6 +200,31 @@ def test_wrong_prompts_are_named(item, words):
     assert words in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("section", "words"),
+    [
+        ({"all": None}, "must be a list of prompts"),
+        ({"all": ["x"]}, "must be a list of prompts"),
+        ({"all": [{"id": "textqa.zh.0.x", "turns": [{"user": "{question}{options}"}]}] * 2}, "is there twice"),
+        ({"all": [{"id": "mivqa.zh.0.x", "turns": [{"user": "<img5>{question}"}]}]}, "<img5> names no photo"),
+        (
+            {"all": [{"id": "textqa.zh.0.x", "turns": [{"user": "{question}{options}"}], "edit": ["ab"]}]},
+            "list of pairs",
+        ),
+    ],
+)
+def test_wrong_files_of_prompts_are_named(section, words):
+    with pytest.raises(InputError) as caught:
+        read_prompts({**section, "variant": "x"}, "textqa", "zh")
+    assert words in str(caught.value)
+
+
+def test_a_file_of_ones_own_needs_no_options_line():
+    item = {"id": "textqa.zh.0.x", "turns": [{"user": "{question}{options}"}]}
+    [prompt] = read_prompts({"all": [item], "variant": "x"}, "textqa", "zh")
+    assert prompt.options_line == "（{letter}) {choice}\n"
+
+
 def test_unknown_choices_list_what_there_is():
     with pytest.raises(InputError, match=r"choose code_idefics2, code_phi3, paper, readme"):
         prompts("mivqa", "en", variant="code_qwen")

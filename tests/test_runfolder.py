@@ -13,7 +13,9 @@ PLANTED = {
     "url": "https://user:S3CRET-5@host/path",
     "aws": {"secret": "S3CRET-6", "credentials": "S3CRET-7"},
     "private_key": "S3CRET-8",
-    "headers": {"authorization": "S3CRET-10", "bearer": "S3CRET-11", "passphrase": "S3CRET-12"},
+    "headers": {"authorization": "S3CRET-10", "bearer": "S3CRET-11", "x-custom": "S3CRET-12", "Cookie": "S3CRET-13"},
+    "extra_body": {"api-key": "S3CRET-14", "x-api-key": "S3CRET-15"},
+    "urls": ["http://S3CRET-16@h/p", "http://S3CRET-17:@h", "http://:S3CRET-18@h/p", "http://u:a@S3CRET-19@h/p"],
     "from_env": "${oc.env:MY_API_KEY}",
     "inside": "prefix ${oc.env:MY_API_KEY} suffix",
 }
@@ -34,6 +36,9 @@ def test_secrets_reach_no_file(tmp_path):
         "~logger",
         "x=S3CRET-9",
         "+k={bearer: S3CRET-13, a: 1}",
+        "+model.headers={x-custom: S3CRET-14}",
+        "model.headers.x-custom=S3CRET-15",
+        "+model.extra_body={api-key: S3CRET-16}",
     ]
     write_provenance(tmp_path, config, overrides, {})
     for path in tmp_path.iterdir():
