@@ -258,6 +258,105 @@ def test_each_replaced_image_is_the_intruder_once():
     assert set(counts.values()) == {1}  # so the least frequent image tells nothing
 
 
+def test_title_and_body_are_asked_together():
+    recipes = made_up(150, 21)
+    built, _ = build_questions(recipes, ("textual_cloze",), text_field="both", questions_per_recipe=2)
+    by_id = {recipe.recipe_id: recipe for recipe in recipes}
+    rows = [record for split in SPLITS for record in built[split]]
+    assert len(rows) > 100
+    for record in rows:
+        recipe = by_id[record["recipe_id"]]
+        indices = [int(index) for index in record["qid"].split("-")[2:]]
+        place = record["question"].index(PLACEHOLDER)
+        texts = [f"{recipe.steps[index].title}\n{recipe.steps[index].body}" for index in indices]
+        assert record["question"] == [*texts[:place], PLACEHOLDER, *texts[place + 1 :]]
+        assert record["choice_list"][record["answer"]] == texts[place]
+        assert all(all(choice.split("\n")) and choice.count("\n") == 1 for choice in record["choice_list"])
+        bodies = [step.body for index, step in enumerate(recipe.steps) if index != indices[place]]
+        assert [step["body"] for step in record["context"]] == bodies
+        assert record["question_modality"] == ["title", "body"]
+
+
+def test_collection_draws_every_step_of_other_recipes_equally_often():
+    recipes = made_up(40, 22, steps=(5, 5))
+    sums = Counter()
+    for seed in range(60):
+        built, _ = build_questions(
+            recipes, ("textual_cloze",), distractors="collection", fractions=(1.0, 0.0, 0.0), seed=seed
+        )
+        for record in built["train"]:
+            sums.update(choice for place, choice in enumerate(record["choice_list"]) if place != record["answer"])
+    titles = Counter(step.title for recipe in recipes for step in recipe.steps if step.title)
+    unique = [title for title, count in titles.items() if count == 1]
+    mean = sum(sums[title] for title in unique) / len(unique)
+    assert all(abs(sums[title] - mean) < 5 * mean**0.5 for title in unique)
+    assert abs(mean - sum(sums.values()) / titles.total()) < 0.1 * mean
+
+
+@pytest.mark.parametrize("rule", ["random", "collection"])
+@pytest.mark.parametrize("matched", [False, True])
+def test_limits_hold_and_order_does_not_matter(rule, matched):
+    recipes = made_up(200, 23)
+    settings = {"distractors": rule, "hub_limit": 2, "length_matched": matched, "fractions": (1.0, 0.0, 0.0)}
+    tasks = ("textual_cloze", "visual_cloze", "visual_coherence")
+    built, report = build_questions(recipes, tasks, **settings)
+    for task in tasks:
+        uses = Counter()
+        for record in built["train"]:
+            if record["task"] == task:
+                wrong = [place for place in range(4) if (place == record["answer"]) == (task == "visual_coherence")]
+                uses.update(record["choice_list"][place] for place in wrong)
+        assert max(uses.values()) <= 2
+        asked = report["questions"][task]["train"]
+        left_out = report["rules"].get(f"{task}: no admissible wrong choices", 0)
+        if rule == "random" and task != "visual_coherence":
+            # Right choices are lent, twice each: that is three for two thirds; who has not enough gives all back.
+            assert max(uses.values()) == 2 and abs(asked / (asked + left_out) - 2 / 3) < 0.05
+        else:
+            assert left_out == 0 < asked
+    random.Random(4).shuffle(recipes)
+    assert build_questions(recipes, tasks, **settings) == (built, report)
+
+
+def test_lengths_are_matched_as_far_as_the_candidates_allow():
+    recipes = made_up(900, 24)
+
+    def places(**settings):
+        built, _ = build_questions(
+            recipes, ("textual_cloze",), text_field="body", fractions=(1.0, 0.0, 0.0), **settings
+        )
+        counts = Counter()
+        for record in built["train"]:
+            lengths = [len(choice) for choice in record["choice_list"]]
+            right = lengths[record["answer"]]
+            shorter, equal = sum(length < right for length in lengths), lengths.count(right)
+            counts.update({rank: 1 / equal for rank in range(shorter, shorter + equal)})  # ties are shared
+        return [counts[rank] / counts.total() for rank in range(4)]
+
+    def long_first(asked, _):
+        candidates = sorted(((item.recipe.recipe_id, item.content) for item in asked), key=lambda pair: -len(pair[1]))
+        return [candidates[::4] for _ in asked]
+
+    assert places(distractors=long_first)[0] > 0.5  # the right one is the shortest
+    matched = places(distractors=long_first, length_matched=True)
+    assert all(abs(share - 0.25) < 0.05 for share in matched), matched
+
+
+def test_a_rule_tells_near_from_far():
+    def rule(asked, _):
+        for place, _item in enumerate(asked):
+            others = [(item.recipe.recipe_id, item.content) for item in asked]
+            near = others[(place + 1) % len(others) :][:1]
+            yield module.Offer(near, (pair for pair in others if pair not in near))
+
+    recipes = made_up(50, 25)
+    for settings in ({}, {"hub_limit": 50}):
+        _, report = build_questions(recipes, ("visual_cloze",), distractors=rule, fractions=(1.0, 0.0, 0.0), **settings)
+        count = report["questions"]["visual_cloze"]["train"]
+        assert count > 20
+        assert report["rules"]["visual_cloze: wrong choices from outside the neighbourhood"] == 2 * count
+
+
 def test_frequent_and_repeated_texts_are_not_asked():
     def serve(number):
         texts = [f"mix {WORDS[number]} flour", f"bake the {WORDS[number]} cake", f"cut {WORDS[number]}", "Serve hot."]
@@ -338,6 +437,8 @@ def test_too_few_recipes_give_no_question():
         ({"tasks": ("textual",)}, "tasks=textual: unknown task"),
         ({"distractors": "nearest"}, "distractors=nearest: unknown rule; choose one of random"),
         ({"text_field": "name"}, "text_field=name"),
+        ({"hub_limit": 0}, "hub_limit=0"),
+        ({"hub_limit": "some"}, "hub_limit=some"),
         ({"fractions": (0.8, 0.1, 0.2)}, "fractions="),
         ({"fractions": (1.2, -0.1, -0.1)}, "fractions="),
         ({"questions_per_recipe": 0}, "questions_per_recipe=0"),

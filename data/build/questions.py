@@ -15,6 +15,7 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +35,9 @@ from data.records import (
 SPLITS = ("train", "val", "test")
 TEXT_FIELDS = ("title", "body", "both")
 RULES = ("random", "collection")
-REACH = 200  # candidates of a question that are looked at to balance lengths
+HubLimit = int | str | None
+BALANCED_HUBS = "balanced"
+REACH = 200  # candidates of a question that are looked at where wrong choices are limited or matched
 BODY_QUESTION_TEXT = "Choose the best text for the missing blank to correctly complete the recipe."
 
 
@@ -164,7 +167,7 @@ def build_questions(
     tasks: Sequence[str] = ("textual_cloze",),
     *,
     distractors: str | Distractors = "random",
-    hub_limit: int | None = None,
+    hub_limit: HubLimit = None,
     length_matched: bool = False,
     **choices: Any,
 ) -> tuple[dict[str, list[dict[str, Any]]], dict[str, Any]]:
@@ -257,7 +260,7 @@ def plan_questions(
 
 
 def complete_questions(
-    plan: Plan, rule: Distractors, *, hub_limit: int | None = None, length_matched: bool = False
+    plan: Plan, rule: Distractors, *, hub_limit: HubLimit = None, length_matched: bool = False
 ) -> tuple[dict[str, list[dict[str, Any]]], dict[str, Any]]:
     """Gives the planned questions their wrong choices.
 
@@ -265,8 +268,9 @@ def complete_questions(
         plan: of `plan_questions`.
         rule: proposes wrong choices; not asked for visual ordering.
         hub_limit: a text or image is at most so many times a wrong choice among the questions of a task (and of a
-            split, where wrong choices stay in it); in coherence, with one wrong image and not three, at most a third
-            of it. Who gets it is a matter of hashes and not of order. None: no limit.
+            split, where wrong choices stay in it). `balanced`: at most three times as often as it is the right choice
+            (in coherence, with one wrong image, once), so that how often it is offered tells nothing. Who gets it is a
+            matter of hashes and not of order. None: no limit.
         length_matched: of the wrong choices in textual cloze so many are shorter than the right one that it is
             equally often the shortest, second, third and longest, as far as the candidates allow.
 
@@ -276,20 +280,19 @@ def complete_questions(
     Raises:
         InputError: a limit below 1.
     """
-    if hub_limit is not None and hub_limit < 1:
-        raise InputError(f"hub_limit={hub_limit}: must be at least 1, or null for no limit")
+    if hub_limit not in (None, BALANCED_HUBS) and (not isinstance(hub_limit, int) or hub_limit < 1):
+        raise InputError(f"hub_limit={hub_limit}: must be at least 1, {BALANCED_HUBS}, or null for no limit")
     report = Counter(plan.report)
     numbers = _recipe_numbers(plan.kept)
     questions: dict[str, list[dict[str, Any]]] = {split: [] for split in SPLITS}
     for task in plan.asked:
-        limit = hub_limit if hub_limit is None or task != "visual_coherence" else max(1, hub_limit // 3)
         for group in plan.groups(task):
             if task == "visual_ordering":
                 chosen: Iterable[list[str]] = ([] for _ in group)
-            elif limit is None and not (length_matched and task == "textual_cloze"):
+            elif hub_limit is None and not (length_matched and task == "textual_cloze"):
                 chosen = _first_choices(plan, group, rule, report)
             else:
-                chosen = _limited_choices(plan, group, rule, limit, length_matched, report)
+                chosen = _limited_choices(plan, group, rule, hub_limit, length_matched, report)
             for item, wrong in zip(group, chosen, strict=True):
                 if len(wrong) < _WANTED[task]:
                     report[f"{task}: no admissible wrong choices"] += 1
@@ -360,81 +363,89 @@ def _first_choices(plan: Plan, group: Sequence[Asked], rule: Distractors, report
 
 
 def _limited_choices(
-    plan: Plan, group: Sequence[Asked], rule: Distractors, limit: int | None, matched: bool, report: Counter[str]
+    plan: Plan, group: Sequence[Asked], rule: Distractors, limit: HubLimit, matched: bool, report: Counter[str]
 ) -> Iterator[list[str]]:
-    """As many candidates of each question as it needs, none given out more often than `limit`.
+    """As many candidates of each question as it needs, none given out more often than its limit.
 
-    First from the near ones, of both sides of the right choice's length where lengths are matched; then whatever is
-    left, near or far, to questions that have not enough.
+    First a stable assignment of the near ones, on both sides of the right choice's length where lengths are matched.
+    Then whoever has not enough takes, in the order of a hash, what is left of its near and far ones; who still has not
+    gives all of it back.
     """
+    task = group[0].task
+    wanted, matched = _WANTED[task], matched and task == "textual_cloze"
+    right = Counter(plan.key(task, item.content) for item in group)
     offers = list(_offers(plan, group, rule))
-    contents: list[dict[Hashable, str]] = [{} for _ in group]  # as this question would show it, by key
-    outside: list[set[Hashable]] = [set() for _ in group]
-    uses: Counter[Hashable] = Counter()
+    near = [dict(itertools.islice(offer, REACH)) for _, offer, _ in offers]  # key -> content, best first
+    order = [_digest(plan.seed, "order", item.recipe.recipe_id, task, item.serial) for item in group]
 
-    def claim(item: Asked, key: Hashable) -> int:
-        return int.from_bytes(_digest(plan.seed, "claim", key, item.recipe.recipe_id, item.serial)[:16])
+    def capacity(key: Hashable) -> float:
+        return math.inf if limit is None else wanted * right[key] if limit == BALANCED_HUBS else int(limit)
 
-    def wishes(place: int, pairs: Iterable[tuple[Hashable, str]], far: bool = False) -> Iterator[Hashable]:
-        for key, content in pairs:
-            contents[place][key] = content
-            if far:
-                outside[place].add(key)
-            yield key
+    def claim(place: int, key: Hashable) -> int:
+        return int.from_bytes(_digest("claim", key, order[place])[:16])
 
-    def given(
-        quotas: Sequence[int], lists: Sequence[Iterable[Hashable]], places: Sequence[int]
-    ) -> list[list[Hashable]]:
-        most = math.inf if limit is None else limit
-        used = uses.copy()
-        held = assign(quotas, lists, lambda key: most - used[key], lambda asker, key: claim(group[places[asker]], key))
-        uses.update(itertools.chain(*held))
-        return held
-
-    places, wanted = range(len(group)), [_WANTED[item.task] for item in group]
-    if matched and group[0].task == "textual_cloze":
-        near = [list(wishes(place, itertools.islice(offers[place][1], REACH))) for place in places]
-        sides = [_sides(plan, group[place], [(key, contents[place][key]) for key in near[place]]) for place in places]
-        shorter = _length_ranks([(len(less), len(more)) for less, more in sides], [_order(item) for item in group])
-        quotas = [quota for less in shorter for quota in (less, 3 - less)]
-        halves = given(quotas, [side for both in sides for side in both], [place for place in places for _ in "ab"])
-        held = [halves[2 * place] + halves[2 * place + 1] for place in places]
+    if matched:
+        sides: list[tuple[list[Hashable], list[Hashable]]] = []  # shorter and longer candidates
+        for item, hashed, pairs in zip(group, order, near, strict=True):
+            sides.append(([], []))
+            # Those of equal length come last: with them two choices share a rank.
+            for key, content in sorted(pairs.items(), key=lambda pair: len(pair[1]) == len(item.content)):
+                sides[-1][not _shorter(item, hashed, key, content)].append(key)
+        ranks = _length_ranks([(len(shorter), len(longer)) for shorter, longer in sides], order)
+        quotas = [quota for rank in ranks for quota in (rank, wanted - rank)]
+        halves = assign(quotas, list(itertools.chain(*sides)), capacity, lambda half, key: claim(half // 2, key))
+        held = [halves[place] + halves[place + 1] for place in range(0, len(halves), 2)]
     else:
-        near = [[] for _ in group]
-        held = given(wanted, [wishes(place, offers[place][1]) for place in places], places)
+        ranks: list[int] = []
+        held = assign([wanted] * len(group), near, capacity, claim)
+    uses = Counter[Hashable](itertools.chain(*held))
 
-    short = [place for place in places if len(held[place]) < wanted[place]]
-    rest = [
-        itertools.chain(
-            (key for key in near[place] if key not in held[place]),
-            wishes(place, offers[place][1]),
-            wishes(place, offers[place][2], far=True),
-        )
-        for place in short
-    ]
-    more = given([wanted[place] - len(held[place]) for place in short], rest, short)
-    for place, keys in zip(short, more, strict=True):
-        held[place] = held[place] + keys
-    for place, keys in enumerate(held):
-        if strangers := sum(key in outside[place] for key in keys):
-            report[f"{group[place].task}: {_FAR}"] += strangers
-        yield [contents[place][key] for key in keys]
+    chosen = [{key: near[place][key] for key in keys} for place, keys in enumerate(held)]
+    for place in sorted(range(len(group)), key=order.__getitem__):
+        own, (_, rest, far) = chosen[place], offers[place]
+        if len(own) < wanted:
+            inside = ((key, content, False) for key, content in itertools.chain(near[place].items(), rest))
+            free = (
+                candidate
+                for candidate in itertools.chain(inside, ((key, content, True) for key, content in far))
+                if candidate[0] not in own and uses[candidate[0]] < capacity(candidate[0])
+            )
+            side = partial(_shorter, group[place], order[place])
+            shorter = ranks[place] - sum(side(key, content) for key, content in own.items()) if matched else None
+            for key, content, is_far in _top_up(wanted - len(own), shorter, free, side):
+                own[key] = content
+                uses[key] += 1
+                report[f"{task}: {_FAR}"] += is_far
+        if len(own) < wanted:
+            uses.subtract(own.keys())
+            own.clear()
+    yield from (list(contents.values()) for contents in chosen)
 
 
-def _order(item: Asked) -> bytes:
-    return _digest("order", item.recipe.recipe_id, item.task, item.serial)
+def _top_up(
+    missing: int,
+    shorter: int | None,
+    candidates: Iterator[tuple[Hashable, str, bool]],
+    is_shorter: Callable[[Hashable, str], bool],
+) -> list[tuple[Hashable, str, bool]]:
+    """The first candidates of which so many are shorter (None: any); of the wrong length where that takes too long."""
+    taken: list[tuple[Hashable, str, bool]] = []
+    spare: list[tuple[Hashable, str, bool]] = []
+    room = {True: shorter or 0, False: missing - (shorter or 0)}
+    while len(taken) < missing and len(spare) < REACH and (candidate := next(candidates, None)) is not None:
+        side = shorter is not None and is_shorter(*candidate[:2])
+        if room[side]:
+            room[side] -= 1
+            taken.append(candidate)
+        else:
+            spare.append(candidate)
+    return taken + spare[: missing - len(taken)]
 
 
-def _sides(
-    plan: Plan, item: Asked, candidates: Sequence[tuple[Hashable, str]]
-) -> tuple[list[Hashable], list[Hashable]]:
-    """Keys of the candidates that are shorter than the right choice, and longer; a hash decides on equal lengths."""
-    sides: tuple[list[Hashable], list[Hashable]] = ([], [])
-    for key, content in candidates:
-        difference = len(content) - len(item.content)
-        longer = difference > 0 or (difference == 0 and _digest(plan.seed, "side", key, _order(item))[0] % 2 == 1)
-        sides[longer].append(key)
-    return sides
+def _shorter(item: Asked, order: bytes, key: Hashable, content: str) -> bool:
+    """Whether a candidate is shorter than the right choice; a hash decides on equal lengths."""
+    difference = len(content) - len(item.content)
+    return difference < 0 or (difference == 0 and _digest("side", key, order)[0] % 2 == 0)
 
 
 def _length_ranks(sides: Sequence[tuple[int, int]], order: Sequence[bytes]) -> list[int]:
@@ -479,6 +490,7 @@ def _generator(*parts: object) -> random.Random:
     return random.Random(int.from_bytes(_digest(*parts)))
 
 
+@lru_cache(1 << 17)
 def _text_key(text: str) -> str:
     """The text without case, punctuation and numbers: what two texts share that nobody could tell apart."""
     return " ".join(re.findall(r"[^\W\d_]+", text.lower()))
