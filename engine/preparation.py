@@ -22,15 +22,22 @@ WORDS_AT_ONCE = 50_000  # recipes whose word vectors are made within minutes
 def prepare(cfg: DictConfig) -> None:
     """Run one `task` of conf/prepare.yaml; InputError says what is missing or wrong."""
     if cfg.data._target_ == FOOD or cfg.task == "dish_questions":
-        from engine.food_preparation import dish_questions, food_statistics, prepare_food
+        from engine.food_preparation import dish_questions, food_check, food_statistics, prepare_food
 
-        tasks = {"all": prepare_food, "check": food_statistics, "statistics": food_statistics}
+        tasks = {"all": prepare_food, "check": food_check, "statistics": food_statistics}
         tasks["dish_questions"] = dish_questions
     else:
         tasks = {"all": _everything, "download": _download, "check": _check, "neighbours": _neighbours}
+        tasks["questions"] = _questions
     if cfg.task not in tasks:
         raise InputError(f"task={cfg.task}: for data={cfg.data.name} choose among {', '.join(tasks)}")
     tasks[cfg.task](cfg, make_console())
+
+
+def _questions(cfg: DictConfig, console: Console) -> None:
+    from engine.question_preparation import make_questions
+
+    make_questions(cfg, console)
 
 
 def _everything(cfg: DictConfig, console: Console) -> None:

@@ -26,7 +26,7 @@ NEVER_IN_CHECKPOINTS = (
     *("engine.trained_dual_encoder", "data.foodieqa"),
 )
 # Groups of one script only.
-SCRIPTS = {"asking": "evaluate"}
+SCRIPTS = {"asking": "evaluate", "source": "prepare", "questions": "prepare", "engine": "prepare"}
 # Groups that stand at a place of a model or belong to some data only, and data sets that are the keys of others.
 PLACES = {"loss": ["data=wikibooks/retrieval", "model=im2recipe"], "filters": ["data=recipe1m", "model=im2recipe"]}
 BASES = [("data", "choice"), ("data", "retrieval"), ("data", "foodieqa/base")]

@@ -1,0 +1,71 @@
+"""`prepare.py task=questions` as the page docs/own_benchmark.md has it, and what it says when something is wrong."""
+
+import json
+import re
+
+import pytest
+
+from data.errors import InputError
+from data.recipeqa import read_questions
+from tests.runs import ROOT, run
+
+SMALL = ["questions.same_split=false", "questions.tasks=[textual_cloze]", "questions.images=false", "engine.workers=1"]
+
+
+def ten_recipes(folder):
+    """The page's own recipes, without their pictures."""
+    page = (ROOT / "docs" / "own_benchmark.md").read_text(encoding="utf-8")
+    lines = re.search(r"<!-- recipes.jsonl -->\n```json\n(.*?)```", page, re.DOTALL)[1]
+    folder.mkdir(parents=True, exist_ok=True)
+    records = [json.loads(line) for line in lines.splitlines()]
+    for record in records:
+        for step in record["steps"]:
+            step.pop("images", None)
+    (folder / "recipes.jsonl").write_text("\n".join(map(json.dumps, records)) + "\n", encoding="utf-8")
+    return folder
+
+
+def made(tmp_path, *overrides, out="set"):
+    given = ["task=questions", "source=jsonl", f"source.root={ten_recipes(tmp_path / 'mine')}", *SMALL, *overrides]
+    run("prepare", tmp_path / "run", [*given, f"out={tmp_path / out}", f"cache={tmp_path / 'cache'}", "text.epochs=2"])
+    return tmp_path / out
+
+
+def test_ten_recipes_become_a_set_with_its_card(tmp_path, capsys):
+    folder = made(tmp_path, "questions.distractors=random")
+    for split in ("train", "val", "test"):
+        questions, report = read_questions(folder / f"{split}.json")
+        assert questions and not report.skipped and {q.split for q in questions} == {split}
+    text = (folder / "data_card.md").read_text(encoding="utf-8")
+    assert "shortest choice" in text.lower() and "RecipeQA" in text and "biases.png" in text
+    assert "python train.py data=recipeqa/textual_cloze" in capsys.readouterr().out
+    assert made(tmp_path, "questions.distractors=random") == folder, "made once"
+
+
+def test_a_set_of_other_settings_is_not_overwritten(tmp_path):
+    made(tmp_path, "questions.distractors=random")
+    with pytest.raises(InputError, match=r"out="):
+        made(tmp_path, "questions.distractors=random", "questions.seed=7")
+
+
+@pytest.mark.parametrize(
+    ("overrides", "words"),
+    [
+        (["questions.distractors=magic"], "questions.distractors=magic"),
+        (["questions.k_lo=9", "questions.k_hi=10"], "k_hi"),
+        (["source.root=/nowhere/at/all"], "/nowhere/at/all"),
+        (["questions.distractors=neighbourhood", "questions.same_split=true"], "recipes"),
+        (["questions.cleaning.language=zz"], "language"),
+    ],
+)
+def test_what_is_wrong_is_said_in_one_line(tmp_path, overrides, words):
+    with pytest.raises(Exception) as caught:
+        made(tmp_path, *overrides)
+    error = caught.value if isinstance(caught.value, InputError) else caught.value.__cause__
+    assert isinstance(error, InputError) and words in str(error)
+    assert not (tmp_path / "set").exists()
+
+
+def test_questions_need_a_place(tmp_path):
+    with pytest.raises(InputError, match="out: give the folder"):
+        run("prepare", tmp_path, ["task=questions", "source=jsonl", f"source.root={ten_recipes(tmp_path / 'm')}"])
