@@ -135,8 +135,8 @@ class RayEngine:
         """See `Engine`. InputError where Ray is not installed, not reached, or loses a task for good."""
         if importlib.util.find_spec("ray") is None:
             raise InputError('engine=ray: Ray is not installed; run pip install "ray>=2.50", or use engine=local')
-        import ray
-        from ray.exceptions import RayError, RayTaskError
+        import ray  # pyright: ignore[reportMissingImports] (an extra of its own)
+        from ray.exceptions import RayError, RayTaskError  # pyright: ignore[reportMissingImports]
 
         with self._cluster(ray):
             task = ray.remote(num_cpus=1, max_retries=3)(_one_thread)
