@@ -163,18 +163,18 @@ def test_ray_gives_the_same_bytes(whole, tmp_path):
 PROGRAM = """
 import sys
 from pathlib import Path
-from data.build import question_set
-from data.build.engines import LocalEngine
-from tests.made_up_source import HashedFeatures, MadeUpSource, picture
-from tests.test_question_set import build
 
-question_set.TEXTS = 2  # many shards, so that the kill falls between two
-question_set.IMAGES = 2
-if __name__ == "__main__":
+if __name__ == "__main__":  # a worker that is started afresh reads this file, too
+    from data.build import question_set
+    from data.build.engines import LocalEngine
+    from tests.made_up_source import HashedFeatures, MadeUpSource
+    from tests.test_question_set import build
+
+    question_set.TEXTS = question_set.IMAGES = 2  # many shards, so that the kill falls between two
     folder, workers = Path(sys.argv[1]), int(sys.argv[2])
     source = MadeUpSource(90, Path(sys.argv[3]))
-    build(source, folder / "set", folder / "cache", LocalEngine(workers), extractor=HashedFeatures(),
-          tasks=("textual_cloze", "visual_cloze", "visual_coherence", "visual_ordering"))
+    tasks = ("textual_cloze", "visual_cloze", "visual_coherence", "visual_ordering")
+    build(source, folder / "set", folder / "cache", LocalEngine(workers), extractor=HashedFeatures(), tasks=tasks)
 """
 
 

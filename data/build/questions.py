@@ -37,7 +37,7 @@ TEXT_FIELDS = ("title", "body", "both")
 RULES = ("random", "collection")
 HubLimit = int | str | None
 BALANCED_HUBS = "balanced"
-REACH = 200  # candidates of a question that are looked at where wrong choices are limited or matched
+REACH = 100  # candidates of a question that are looked at where wrong choices are limited or matched
 BODY_QUESTION_TEXT = "Choose the best text for the missing blank to correctly complete the recipe."
 
 
@@ -118,11 +118,17 @@ def collection_distractors(plan: "Plan", asked_only: bool = False) -> Distractor
 
 
 def draws(item: Asked, pool: Sequence[Candidate], seed: int) -> Iterator[Candidate]:
-    """The whole pool in an order of the question's own, some at first since seldom more are asked for."""
+    """The whole pool in an order of the question's own, made no further than it is read."""
     generator = _generator(seed, "draws", item.recipe.recipe_id, item.task, item.serial)
-    for size in (min(len(pool), 64), len(pool)):
-        for place in generator.sample(range(len(pool)), size):
+    seen: set[int] = set()
+    while 2 * len(seen) < len(pool):
+        place = generator.randrange(len(pool))
+        if place not in seen:
+            seen.add(place)
             yield pool[place]
+    rest = [place for place in range(len(pool)) if place not in seen]
+    generator.shuffle(rest)
+    yield from (pool[place] for place in rest)
 
 
 @dataclass(frozen=True)
@@ -403,6 +409,7 @@ def _limited_choices(
     chosen = [{key: near[place][key] for key in keys} for place, keys in enumerate(held)]
     for place in sorted(range(len(group)), key=order.__getitem__):
         own, (_, rest, far) = chosen[place], offers[place]
+        offers[place] = group[place], iter(()), iter(())  # what was read goes
         if len(own) < wanted:
             inside = ((key, content, False) for key, content in itertools.chain(near[place].items(), rest))
             free = (
