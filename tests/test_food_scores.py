@@ -347,7 +347,7 @@ def test_what_a_trivial_rule_reaches_is_said():
     questions = [question(row, answer=3) for row in range(40)]
     result = summary(outcomes(questions, lambda q, order: 3), questions)
     assert any("always D" in line and "no difference" in line for line in result["verdict"])
-    assert any("scores as high: longest option" in line for line in result["verdict"])
+    assert any("scores as high or higher: longest option" in line for line in result["verdict"])
     assert any("every answer is D" in line for line in result["verdict"])
 
 
