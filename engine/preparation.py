@@ -80,6 +80,21 @@ def _check(cfg: DictConfig, console: Console) -> None:
     images: Any = cfg.data.images or cfg.data.root
     report = check_recipeqa(data.files(), Path(images) if images else None)
     render(report, console)
+    folder = Path(cfg.data.root) if cfg.data.root else None
+    if folder is not None and (folder / "report.json").is_file() and (folder / "manifest.json").is_file():
+        _check_made(folder, console)
+
+
+def _check_made(folder: Path, console: Console) -> None:
+    """What a question set made here promises of itself: checksums, splits without a common recipe, four choices."""
+    from data.build.check_set import check_set
+
+    problems = check_set(folder)["problems"]
+    for problem in problems:
+        console.print(problem, markup=False, soft_wrap=True)
+    if problems:
+        raise InputError(f"{folder}: {len(problems)} promises of the set are not kept, listed above; make it anew")
+    say(console, f"{folder}: made here, and all that it promises holds")
 
 
 def _check_retrieval(data: RetrievalData, console: Console) -> None:

@@ -42,6 +42,16 @@ def test_ten_recipes_become_a_set_with_its_card(tmp_path, capsys):
     assert made(tmp_path, "questions.distractors=random") == folder, "made once"
 
 
+def test_a_made_set_is_checked_and_a_changed_one_found(tmp_path, capsys):
+    folder = made(tmp_path, "questions.distractors=random")
+    check = ["task=check", "data=recipeqa/textual_cloze", f"data.root={folder}"]
+    run("prepare", tmp_path / "run", check)
+    assert "all that it promises holds" in capsys.readouterr().out
+    (folder / "test.json").write_bytes((folder / "val.json").read_bytes())
+    with pytest.raises(InputError):
+        run("prepare", tmp_path / "run", check)
+
+
 def test_a_set_of_other_settings_is_not_overwritten(tmp_path):
     made(tmp_path, "questions.distractors=random")
     with pytest.raises(InputError, match=r"out="):
