@@ -6,6 +6,7 @@ import os
 import signal
 from collections.abc import Sequence
 from itertools import product
+from typing import Any
 
 import numpy as np
 import ot
@@ -56,12 +57,13 @@ def texts(count: int, longest: int, seed: int, vocabulary: Sequence[str] = VOCAB
 
 def plain_wmd(a: Sequence[str], b: Sequence[str], words: WordVectors) -> float:
     """Word Mover's Distance as it is defined: all words of both texts, every weight, POT's public function."""
-    a, b = ([words.index[token] for token in text if token in words.index] for text in (a, b))
-    if not a or not b:
+    known = [[words.index[token] for token in text if token in words.index] for text in (a, b)]
+    if not all(known):
         return math.inf
-    (rows, p), (columns, q) = (np.unique(text, return_counts=True) for text in (a, b))
+    (rows, p), (columns, q) = (np.unique(text, return_counts=True) for text in known)
     vectors = words.vectors.astype(np.float64)
-    return float(ot.emd2(p / p.sum(), q / q.sum(), cdist(vectors[rows], vectors[columns])))
+    cost: Any = ot.emd2(p / p.sum(), q / q.sum(), cdist(vectors[rows], vectors[columns]))
+    return float(cost)
 
 
 def brute_force(
@@ -69,7 +71,7 @@ def brute_force(
     pool: Sequence[Sequence[str]],
     words: WordVectors,
     k: int,
-    allowed: Groups | None = None,
+    allowed: tuple[Groups, Groups] | None = None,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Every pair solved and sorted by distance and id."""
     ids, distances = np.full((len(queries), k), -1), np.full((len(queries), k), np.inf)
@@ -104,7 +106,7 @@ def digest(found: Neighbours) -> str:
 @pytest.mark.parametrize("longest", [1, 3, 30])
 def test_equals_brute_force(words: WordVectors, longest: int, k: int) -> None:
     pool, queries = texts(120, longest, 1), texts(8, longest, 2)
-    allowed = [i % 7 for i in range(8)], [i % 11 for i in range(120)]
+    allowed = np.arange(8) % 7, [i % 11 for i in range(120)]
     assert_same(nearest_texts(queries, pool, words, k), brute_force(queries, pool, words, k))
     assert_same(nearest_texts(queries, pool, words, k, allowed), brute_force(queries, pool, words, k, allowed))
 
@@ -389,7 +391,7 @@ def test_a_killed_worker_ends_the_search_with_one_line() -> None:
 
 
 def images_by_hand(
-    queries: np.ndarray, pool: np.ndarray, k: int, allowed: Groups | None = None
+    queries: np.ndarray, pool: np.ndarray, k: int, allowed: tuple[Groups, Groups] | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
     ids, distances = np.full((len(queries), k), -1), np.full((len(queries), k), np.inf)
     for i, query in enumerate(queries.astype(np.float64)):
@@ -426,7 +428,16 @@ def test_a_pool_of_one_picture_only_is_cut_by_id() -> None:
     pool = np.ones((5000, 3), np.float32)
     found = nearest_images(np.zeros((2, 3), np.float32), pool, 3, block=700)
     assert found.ids.tolist() == [[0, 1, 2]] * 2
-    assert found.computed.max() < 2000  # what is kept is bounded, however many rows are equal
+    assert found.computed.tolist() == [5000, 5000]
+
+
+def test_what_is_kept_is_bounded_however_many_rows_are_equal() -> None:
+    pool, none = np.ones((5000, 3), np.float32), np.empty(0, np.int64)
+    part = neighbours._NearestRows(np.zeros((2, 3), np.float32), pool, 3, (none, none))
+    for start in range(0, 5000, 700):
+        rows = pool[start : start + 700]
+        part.see(start, np.hstack([rows, (rows**2).sum(1, keepdims=True)]))
+        assert len(part.row) <= 2 * (8 * 3 + 256)
 
 
 def test_images_equal_faiss() -> None:
@@ -452,6 +463,7 @@ def test_images_from_a_memory_map_by_threads_have_the_same_bytes(tmp_path) -> No
         many = nearest_images(queries, mapped, 6, workers=workers, block=block)
         assert many.ids.tobytes() == one.ids.tobytes()
         assert many.distances.tobytes() == one.distances.tobytes()
+        assert many.computed.tobytes() == one.computed.tobytes()
 
 
 @pytest.mark.parametrize("sizes", [(0, 4), (3, 0)])

@@ -10,7 +10,7 @@ import heapq
 import math
 import multiprocessing
 import os
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Hashable, Sequence
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
@@ -40,7 +40,7 @@ SAMPLES = 50  # solved pairs whose potentials are put to use
 TEMPERATURE, ROUNDS, LONG = 0.04, 8, 600
 _PAIR_BYTES = 64 << 20  # of a block of image features in float32
 
-Groups = tuple[Sequence[Hashable], Sequence[Hashable]]  # of the queries and of the pool
+Groups = Sequence[Hashable] | np.ndarray  # one for each text or image
 
 
 @dataclass(frozen=True)
@@ -48,8 +48,8 @@ class Neighbours:
     """The k nearest of each query, nearest first; of equally near ones the lower id comes first.
 
     `ids` (Q, k) int64: places in the pool, -1 where fewer than k are admissible. `distances` (Q, k) float64, inf there.
-    `computed` (Q,) int64: pairs whose exact distance was worked out. `empty_queries`, `empty_pool`: texts without a
-    known word; they have no neighbours and are none.
+    `computed` (Q,) int64: texts whose exact distance was worked out, and of images all that are admissible.
+    `empty_queries`, `empty_pool`: texts without a known word; they have no neighbours and are none.
     """
 
     ids: np.ndarray
@@ -142,9 +142,7 @@ class TextPool:
     however many copies of it the pool holds. It pickles as plain arrays and the word list.
     """
 
-    def __init__(
-        self, texts: Sequence[Sequence[str]], words: WordVectors, groups: Sequence[Hashable] | None = None
-    ) -> None:
+    def __init__(self, texts: Sequence[Sequence[str]], words: WordVectors, groups: Groups | None = None) -> None:
         """`texts` are lists of tokens; `groups` names the recipe of each. InputError where their numbers differ."""
         if groups is not None and len(groups) != len(texts):
             raise InputError(f"neighbours: {len(texts)} texts in the pool but {len(groups)} groups; give one for each")
@@ -159,7 +157,9 @@ class TextPool:
         self.ids = np.array([i for copies in bags.values() for i in copies], np.int64)
         self.copies = np.cumsum([0, *map(len, bags.values())])
         self.group_codes: dict[Hashable, int] = {}
-        codes = [self.group_codes.setdefault(group, len(self.group_codes)) for group in groups or ()]
+        codes = [
+            self.group_codes.setdefault(group, len(self.group_codes)) for group in (() if groups is None else groups)
+        ]
         self.groups = np.array(codes, np.int64)[self.ids] if groups is not None else None
         if self.groups is not None:
             self.by_group = np.argsort(self.groups, kind="stable")
@@ -187,7 +187,7 @@ class TextPool:
         self,
         queries: Sequence[Sequence[str]],
         k: int,
-        groups: Sequence[Hashable] | None = None,
+        groups: Groups | None = None,
         *,
         copies: bool = True,
         progress: str = "",
@@ -258,7 +258,7 @@ class _Search:
         # numbers a product in float32 errs by D units in the last place at most.
         self.ways = pool.vectors @ vectors.T
         self.ways *= -2
-        self.ways += 2 - (vectors.shape[1] + 8) * 2.0**-23
+        self.ways += 2 - (vectors.shape[1] + 16) * 2.0**-23
         np.maximum(self.ways, 0, out=self.ways)
         np.sqrt(self.ways, out=self.ways)
         self.ways[columns, known] = 0
@@ -280,7 +280,7 @@ class _Search:
         # The closest bound so far of each bag; inf where it is solved or none of its copies may be taken.
         self.bounds = (pool.shares @ self.nearest).astype(np.float64)
         self.bounds[self.available == 0] = np.inf
-        self.samples: list[np.ndarray] = []  # potentials (m,) of the query's words, nan where none was needed
+        self.samples = deque[np.ndarray](maxlen=SAMPLES)  # potentials (m,) of its words, nan where none was needed
         self.potentials = np.zeros(len(bag), np.float32)  # their median
         self.feasible = self.other  # (U,) the largest potentials of the pool's words that these allow
 
@@ -396,7 +396,7 @@ class _Search:
         """The median over the texts solved last, and what it says of the whole pool."""
         if not self.samples:
             return
-        samples = np.array(self.samples[-SAMPLES:])
+        samples = np.array(self.samples)
         samples[0, np.isnan(samples).all(0)] = 0
         self.potentials = np.nanmedian(samples, axis=0).astype(np.float32)
         self.feasible = (self.ways - self.potentials).min(1)
@@ -439,7 +439,7 @@ def nearest_texts(
     pool: "Sequence[Sequence[str]] | TextPool",
     words: WordVectors,
     k: int,
-    allowed: Groups | None = None,
+    allowed: tuple[Groups, Groups] | None = None,
     *,
     copies: bool = True,
     workers: int = 1,
@@ -515,7 +515,7 @@ def nearest_images(
     queries: np.ndarray,
     pool: np.ndarray,
     k: int,
-    allowed: Groups | None = None,
+    allowed: tuple[Groups, Groups] | None = None,
     *,
     workers: int = 1,
     block: int = 0,
@@ -528,8 +528,8 @@ def nearest_images(
     by block: a memory map of float16 or float32 is never held whole.
 
     Args:
-        queries: (Q, D) float.
-        pool: (N, D) float, an array or a memory map.
+        queries: (Q, D) float, read as float32.
+        pool: (N, D) float, read as float32; an array or a memory map.
         k: at least 1.
         allowed: a group of each query and of each row of the pool; rows of the query's own group are left out.
         workers: threads, one for each 1,024 queries at a time.
@@ -571,7 +571,7 @@ def nearest_images(
     return Neighbours.joined(found)
 
 
-def _own_rows(queries: int, rows: int, allowed: Groups | None) -> list[tuple[np.ndarray, np.ndarray]]:
+def _own_rows(queries: int, rows: int, allowed: tuple[Groups, Groups] | None) -> list[tuple[np.ndarray, np.ndarray]]:
     """For each 1,024 queries, (query, row of the pool) of equal groups, by row."""
     starts = range(0, queries, 1024)
     if allowed is None:
@@ -651,7 +651,8 @@ class _NearestRows:
         """The k of some rows nearest to query i and their distances, by distance and row."""
         rows = np.sort(rows)
         query = self.queries[i : i + 1].astype(np.float64)
-        far = [cdist(query, self.pool[rows[j : j + 1024]].astype(np.float64))[0] for j in range(0, len(rows), 1024)]
+        parts = (self.pool[rows[j : j + 1024]].astype(np.float32) for j in range(0, len(rows), 1024))
+        far = [cdist(query, part.astype(np.float64))[0] for part in parts]
         distances = np.concatenate([np.empty(0), *far])
         order = np.argsort(distances, kind="stable")[: self.k]
         return rows[order], distances[order]
@@ -659,9 +660,9 @@ class _NearestRows:
     def result(self) -> Neighbours:
         """The k nearest of each query."""
         shape = len(self.queries), self.k
-        ids, distances, computed = np.full(shape, -1, np.int64), np.full(shape, np.inf), np.zeros(shape[0], np.int64)
+        ids, distances = np.full(shape, -1, np.int64), np.full(shape, np.inf)
         starts = np.searchsorted(self.query, np.arange(len(self.queries) + 1))
         for i, (a, b) in enumerate(pairwise(starts.tolist())):
             rows, far = self._exactly(i, self.row[a:b])
-            ids[i, : len(rows)], distances[i, : len(rows)], computed[i] = rows, far, b - a
-        return Neighbours(ids, distances, computed)
+            ids[i, : len(rows)], distances[i, : len(rows)] = rows, far
+        return Neighbours(ids, distances, len(self.pool) - np.bincount(self.own[0], minlength=len(self.queries)))
