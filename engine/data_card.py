@@ -160,7 +160,7 @@ def verdict(biases: Row, threshold: float) -> str:
             for row in own.get(task, ()):
                 kind, worth = row["looks_at"], (row["counted_in"] != "evaluated", row["accuracy"])
                 if row["exceeds"] and (kind not in best or worth > best[kind][0]):
-                    best[kind] = worth, split
+                    best[kind] = worth, f"{split}, n = {row['n']:,}"
         if best:
             shown = sorted(best.items(), key=lambda item: LOOKS_AT.index(item[0]))
             ways = [

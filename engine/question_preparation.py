@@ -1,5 +1,6 @@
 """`prepare.py task=questions`: a benchmark of the four tasks from any recipes, with its data card."""
 
+import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -7,12 +8,13 @@ from typing import Any
 from hydra.utils import instantiate
 from omegaconf import DictConfig, OmegaConf
 from rich.console import Console
+from rich.table import Column, Table
 
 from data.build.question_set import build_set
 from data.build.sources import Recipe1M, Released, Wikibooks
 from data.errors import InputError
 from data.recipeqa import read_questions
-from data.records import SourceRecipe
+from data.records import TASKS, SourceRecipe
 from engine.console import folder_name, say
 from engine.data_card import OtherSet, card, write_card
 
@@ -58,6 +60,7 @@ def make_questions(cfg: DictConfig, console: Console) -> None:
         write_card(folder, content)
 
     out = Path(cfg.out)
+    there = (out / "manifest.json").is_file()
     build_set(
         source,
         out,
@@ -70,10 +73,34 @@ def make_questions(cfg: DictConfig, console: Console) -> None:
         on_bad_image=str(cfg.on_bad_image),
         describe=describe,
     )
-    shown = (out / "data_card.md").read_text(encoding="utf-8") if (out / "data_card.md").is_file() else ""
-    console.print(shown, markup=False, soft_wrap=True)
-    say(console, f"wrote {' '.join(sorted(p.name for p in out.iterdir()))} into {folder_name(out)}")
-    say(console, f"train: python train.py data=recipeqa/textual_cloze data.root={out}")
+    lite = "EfficientNet" in cfg.features._target_  # train.py takes ResNet-50 for these tasks where it is told nothing
+    features = " features=efficientnet_lite0" if lite else ""
+    _say_what_was_made(out, not there, features, console)
+
+
+def _say_what_was_made(out: Path, made: bool, features: str, console: Console) -> None:
+    """Questions by task and split, what the cleaning left out, the verdict, and how to go on."""
+    content = json.loads((out / "data_card.json").read_text(encoding="utf-8"))
+    questions = content["set"]["questions"]
+    tasks = [task for task in TASKS if any(task in own for own in questions.values())]
+    table = Table("questions", *([Column(split, justify="right") for split in questions]), title_justify="left")
+    for task in tasks:
+        table.add_row(task, *(f"{own[task]['n']:,}" if task in own else "–" for own in questions.values()))
+    table.add_row("recipes", *(f"{content['set']['recipes'][split]['n']:,}" for split in questions))
+    console.print(table)
+    for rule, n in content["cleaning"].items():
+        if n and "left out" in rule:
+            say(console, f"{rule}: {n:,}")
+    say(console, content["set"]["verdict"])
+    if made:
+        say(console, f"wrote {' '.join(sorted(p.name for p in out.iterdir()))} into {folder_name(out)}")
+    else:
+        say(console, f"{folder_name(out)} holds this very set already, whole and unchanged")
+    say(console, f"look at {folder_name(out / 'data_card.md')}")
+    for task in tasks:
+        if task == "textual_cloze" or (out / "images").is_dir():
+            given = f"data=recipeqa/{task} data.root={folder_name(out)}{'' if task == 'textual_cloze' else features}"
+            say(console, f"train: python train.py {given}")
 
 
 def _released_questions(source: Any) -> OtherSet | None:

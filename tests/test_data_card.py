@@ -127,7 +127,8 @@ def test_the_bias_table_shows_every_reading_beside_the_released_set(small):
 
 
 def row(rule, looks_at, accuracy, exceeds, counted_in=None) -> dict:
-    return {"rule": rule, "looks_at": looks_at, "accuracy": accuracy, "exceeds": exceeds, "counted_in": counted_in}
+    told = {"rule": rule, "looks_at": looks_at, "counted_in": counted_in}
+    return {**told, "accuracy": accuracy, "n": 20, "exceeds": exceeds}
 
 
 def test_the_verdict_names_task_way_and_split():
@@ -139,9 +140,9 @@ def test_the_verdict_names_task_way_and_split():
         },
     }
     assert verdict(found, 0.05) == (
-        "Rules that understand nothing answer more than 30 %: textual cloze 40.0 % by the length of the choices (train)"
-        " and 50.0 % by words that choice and recipe share (val); visual coherence 41.0 % by how often a choice is"
-        " offered (val, transductive)."
+        "Rules that understand nothing answer more than 30 %: textual cloze 40.0 % by the length of the choices (train,"
+        " n = 20) and 50.0 % by words that choice and recipe share (val, n = 20); visual coherence 41.0 % by how often"
+        " a choice is offered (val, n = 20, transductive)."
     )
     calm = {"val": {"textual_cloze": [row("b", "length", 0.6, False)]}}
     assert verdict(calm, 0.1).startswith("No rule that understands nothing answers more than 35 % of any task")
@@ -246,9 +247,9 @@ def test_the_card_of_the_released_questions(shared, tmp_path):
     released = read_questions(shared / "data" / "recipeqa" / "val_open.json.gz")[0]
     made = card({"val": released}, title="RecipeQA, open part of val")
     assert made["set"]["verdict"] == (
-        "Rules that understand nothing answer more than 30 %: textual cloze 35.9 % by the length of the choices (val), "
-        "47.1 % by how often a choice is offered (val, transductive) and 54.8 % by words that choice and recipe share "
-        "(val, transductive)."
+        "Rules that understand nothing answer more than 30 %: textual cloze 35.9 % by the length of the choices (val, "
+        "n = 574), 47.1 % by how often a choice is offered (val, n = 574, transductive) and 54.8 % by words that "
+        "choice and recipe share (val, n = 574, transductive)."
     )
     text = render(made)
     check_tables(text)
