@@ -11,7 +11,7 @@ from hydra.utils import get_object, instantiate
 from omegaconf import DictConfig, OmegaConf, open_dict
 
 from data.errors import InputError
-from engine.trust import require_allowed
+from engine.trust import require_allowed, require_no_address
 
 RETRIEVAL = "data.retrieval.RetrievalData"
 FOOD = "data.foodieqa.FoodieQAData"
@@ -57,11 +57,16 @@ def with_checkpoint_config(
     """
     origin = str(cfg.ckpt_path)
     # The run folder may have been moved since: paths into it follow.
-    old, new = str(checkpoint["config"].get("output_dir") or ""), str(cfg.output_dir)
-    stored = OmegaConf.create(_moved(checkpoint["config"], old, new))
-    assert isinstance(stored, DictConfig)
     sections = [*_FIXED, *_TRAINING] if training else [*_FIXED]
-    require_allowed({key: checkpoint["config"].get(key) for key in sections}, origin)
+    config = {key: checkpoint["config"].get(key) for key in sections}
+    require_allowed(config, origin)  # before OmegaConf sees any of it
+    old, new = str(checkpoint["config"].get("output_dir") or ""), str(cfg.output_dir)
+    stored = OmegaConf.create(_moved(config, old, new))
+    assert isinstance(stored, DictConfig)
+    given = {override.lstrip("+~").partition("=")[0] for override in overrides}
+    if training and "logger" not in given:
+        loggers = OmegaConf.to_container(cfg.logger) if OmegaConf.is_config(cfg.get("logger")) else None
+        require_no_address(config["logger"], loggers, origin)
     # A group put at a place, `loss@model.loss.ranking=triplet`, is an override of that place.
     keys = [override.lstrip("+~").partition("=")[0].rpartition("@")[2] for override in overrides]
     if "experiment" in keys:

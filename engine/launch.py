@@ -12,6 +12,7 @@ from typing import Any
 from omegaconf import DictConfig, OmegaConf
 
 from data.errors import InputError
+from engine.runfolder import hide, learn_secrets
 
 
 def _run_folder(
@@ -70,6 +71,7 @@ def guarded(module: str, name: str, cfg: DictConfig) -> Any:
     from hydra.core.hydra_config import HydraConfig
     from hydra.types import RunMode
 
+    _hide_secrets(cfg)
     single = not HydraConfig.initialized() or HydraConfig.get().mode != RunMode.MULTIRUN
     try:
         print("» loading", flush=True)  # the libraries take seconds, and silence looks like a fault
@@ -100,6 +102,27 @@ def guarded(module: str, name: str, cfg: DictConfig) -> Any:
             sys.stderr.flush()
             os._exit(128 + signum) if not single else sys.exit(128 + signum)
         raise
+
+
+class _Hiding:
+    """A stream of the terminal on which secrets never appear: Hydra prints the command line of a job that fails."""
+
+    def __init__(self, stream: Any) -> None:
+        self.stream = stream
+
+    def write(self, text: str) -> int:
+        self.stream.write(hide(text))
+        return len(text)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.stream, name)
+
+
+def _hide_secrets(cfg: DictConfig) -> None:
+    learn_secrets(cfg)
+    for name in ("stdout", "stderr"):
+        if not isinstance(getattr(sys, name), _Hiding):
+            setattr(sys, name, _Hiding(getattr(sys, name)))
 
 
 def command_overrides() -> list[str]:

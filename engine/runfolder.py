@@ -9,54 +9,162 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
+from hydra.experimental.callback import Callback
 from omegaconf import DictConfig, OmegaConf
 
 from data.files import atomic_file
 
 HIDDEN = "<hidden>"
-# A word of the key must be one of these: `api_key` and `hf_token` are secrets, `num_tokens` and `use_cls_token_id`
-# are not (a number or a switch is never hidden).
-_WORDS = r"(?:api[_-]?key|token|password|passwd|passphrase|secret|credentials?|private_?key|authorization|bearer)"
+# The last word of a key must be one of these: `api_key` and `hf_token` are secrets, `num_tokens` and `use_cls_token_id`
+# are not.
+_WORDS = (
+    r"(?:(?:api|access|secret|private|auth|account)[_-]?keys?|token|pass[_-]?words?|passwd|pwd|passphrase|secrets?|"
+    r"credentials?|authorization|bearer|cookie)"
+)
 _SECRET_KEY = re.compile(rf"(^|[_.\-]){_WORDS}$", re.IGNORECASE)
-_INLINE = re.compile(
-    rf"((?:[\w.\-]*[_.\-])?\b{_WORDS}\s*[:=]\s*)[^,}}\]\s]+", re.IGNORECASE
-)  # {token: x} on a command line
+_SECRET_VARIABLE = re.compile(rf"(^|_)({_WORDS}|key|pass|pat|webhook)$", re.IGNORECASE)  # OPENAI_KEY, DB_PASS
+_INLINE = re.compile(rf"((?:[\w.\-]*[_.\-])?\b{_WORDS}[\"']?\s*[:=]\s*)[^,}}\]]+", re.IGNORECASE)  # {token: x}
+_QUERY = re.compile(rf"([?&](?:[\w.\-]*[_.\-])?{_WORDS}=)[^&\s'\"]+", re.IGNORECASE)
 _USER_INFO = re.compile(r"(?<=://)[^/\s]+(?=@)")  # up to the last @ before the path, whatever is in it
+_BARE = re.compile(r"\b((?:Bearer|Basic) )[\w.~+/=-]{8,}|\b(?:hf_|sk-|gh[pousr]_|xox[abp]-)[\w-]{16,}")
+_SHORTEST = 6  # a shorter value is hidden where its key stands; looked for everywhere it would hide harmless words
+_learnt: set[str] = set()  # values of secret keys in the config of this process
+
+
+def learn_secrets(cfg: Any) -> None:
+    """Remember the values of secret keys in a config, so that `hide` finds them wherever they come up."""
+
+    def walk(value: Any, secret: bool) -> None:
+        if isinstance(value, dict):
+            for key, item in value.items():
+                walk(item, secret or key == "headers" or bool(_SECRET_KEY.search(_words(str(key)))))
+        elif isinstance(value, list | tuple):
+            for item in value:
+                walk(item, secret)
+        elif secret and isinstance(value, str) and len(value) >= _SHORTEST and not value.startswith("${"):
+            _learnt.add(value)
+        elif isinstance(value, str):
+            _learnt.update(found for found in _USER_INFO.findall(value) if len(found) >= _SHORTEST)
+
+    walk(OmegaConf.to_container(cfg, resolve=False) if OmegaConf.is_config(cfg) else cfg, False)
+
+
+def hide(text: str) -> str:
+    """A text without the secrets of environment and config, user and password of addresses, and bearer tokens."""
+    return _hide(text, _known())
 
 
 def redact(value: Any, key: str = "") -> Any:
     """A copy of nested containers in which secrets are replaced by `<hidden>`.
 
-    A value is secret if its key names one (`api_key`, `hf_token`, `password`, ...) and it is text, or if it is the
-    value of an environment variable so named; user and password inside a URL are hidden too.
+    A value is secret if its key names one (`api_key`, `hf_token`, `password`, ...): text, and numbers too but under
+    `token`, which counts as often as it unlocks. Secret anywhere: the value of an environment variable so named, user
+    and password inside a URL, its query's keys, what follows `Bearer`.
     """
-    secrets = {v for k, v in os.environ.items() if _SECRET_KEY.search(k) and len(v) >= 6}
-    return _redact(value, key, secrets)
+    return _redact(value, key, _known())
 
 
-def _redact(value: Any, key: str, secrets: set[str]) -> Any:
+def _known() -> list[str]:
+    found = {v for k, v in os.environ.items() if _SECRET_VARIABLE.search(k) and k not in ("PWD", "OLDPWD")}
+    found = {value for value in found | _learnt if len(value) >= _SHORTEST}
+    return sorted(found, key=len, reverse=True)  # the longer first: one secret may begin with another
+
+
+def _hide(text: str, secrets: list[str]) -> str:
+    for secret in secrets:
+        text = text.replace(secret, HIDDEN)
+    return _BARE.sub(rf"\1{HIDDEN}", _QUERY.sub(rf"\1{HIDDEN}", _USER_INFO.sub(HIDDEN, text)))
+
+
+def _words(key: str) -> str:
+    """Of accessToken access_Token."""
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", key)
+
+
+def _redact(value: Any, key: str, secrets: list[str]) -> Any:
+    named = bool(_SECRET_KEY.search(_words(key)))
     if isinstance(value, dict):
-        if key.rpartition(".")[2] == "headers":  # of requests: whatever their names, their values are keys and cookies
-            return {k: HIDDEN if isinstance(v, str) and v else v for k, v in value.items()}
+        if named or key.rpartition(".")[2] == "headers":  # of requests: whatever their names, they are keys and cookies
+            return {k: HIDDEN if isinstance(v, str) and v else _redact(v, key, secrets) for k, v in value.items()}
         return {k: _redact(v, str(k), secrets) for k, v in value.items()}
     if isinstance(value, list | tuple):
+        if key.rpartition(".")[2] == "headers":
+            return [HIDDEN if isinstance(v, str) and v else _redact(v, key, secrets) for v in value]
         return [_redact(v, key, secrets) for v in value]
     if isinstance(value, str):
-        if _SECRET_KEY.search(key) and value:
-            return HIDDEN
-        for secret in secrets:
-            value = value.replace(secret, HIDDEN)
-        return _USER_INFO.sub(HIDDEN, value)
-    return value
+        return HIDDEN if named and value else _hide(value, secrets)
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    return HIDDEN if named and number and not re.search(r"token$", key, re.IGNORECASE) else value
 
 
 def redact_argument(argument: str) -> str:
     """A word of a command line, such as `key=value` or `key={token: value}`, without its secrets."""
-    key, _, value = argument.partition("=")
-    if value and re.search(r"(^|\.)headers(\.|$)", key):
+    key, equals, value = argument.partition("=")
+    if not equals:
+        return hide(argument)
+    name = key.lstrip("+~-")
+    if value and (re.search(r"(^|\.)headers(\.|$)", name) or _SECRET_KEY.search(_words(name))):
         return f"{key}={HIDDEN}"
-    hidden = _INLINE.sub(rf"\1{HIDDEN}", redact(value, key.lstrip("+~")))
-    return f"{key}={hidden}" if value else argument
+    hidden = _INLINE.sub(rf"\1{HIDDEN}", _nested(name, hide(value)))
+    return f"{key}={hidden}"
+
+
+def _nested(key: str, value: str) -> str:
+    """Containers on the command line, `{api_key: [a, b]}`, read as Hydra does: a secret may go on over commas."""
+    if not value.startswith(("{", "[")):
+        return value
+    from hydra.core.override_parser.overrides_parser import OverridesParser
+    from hydra.errors import HydraException
+
+    try:
+        found = OverridesParser.create().parse_override(f"x={value}").value()
+    except HydraException:
+        return value
+    hidden = redact(found, key)
+    return value if hidden == found else json.dumps(hidden, ensure_ascii=False, default=str)
+
+
+class HideSecrets(Callback):
+    """Whatever Hydra writes goes without secrets: multirun.yaml, and `.hydra/` where somebody wants it.
+
+    Hydra calls nothing between composing a sweep and writing it, and the jobs need the command line as it is; so what
+    is hidden is the copy that goes to the file.
+    """
+
+    def on_run_start(self, config: DictConfig, **_: Any) -> None:
+        """Before a single run."""
+        _save_hidden()
+
+    def on_multirun_start(self, config: DictConfig, **_: Any) -> None:
+        """Before a sweep."""
+        _save_hidden()
+
+
+def _save_hidden() -> None:
+    if getattr(OmegaConf.save, "hides", False):
+        return
+    write = OmegaConf.save
+
+    def save(config: Any, *arguments: Any, **named: Any) -> None:
+        found = OmegaConf.to_container(config, resolve=False) if OmegaConf.is_config(config) else None
+        write(config if found is None else OmegaConf.create(_for_file(found)), *arguments, **named)
+
+    save.hides = True  # type: ignore[attr-defined]
+    OmegaConf.save = save  # type: ignore[method-assign]
+
+
+def _for_file(found: Any) -> Any:
+    """Hydra's config or list of overrides without secrets; interpolations stay, what they stand for is not written."""
+    if isinstance(found, list):
+        return [redact_argument(line) if isinstance(line, str) else line for line in found]
+    hidden = redact(found)
+    section = hidden.get("hydra") or {}
+    for name, lines in (section.get("overrides") or {}).items():
+        section["overrides"][name] = [redact_argument(line) for line in lines]
+    names = (section.get("job") or {}).get("override_dirname")
+    if names and _INLINE.search(names):
+        section["job"]["override_dirname"] = HIDDEN  # all overrides in one text, commas inside and between them
+    return hidden
 
 
 def plain(cfg: DictConfig) -> dict[str, Any]:

@@ -149,7 +149,8 @@ class TrainedDualEncoder:
                 f"model.ckpt={self.ckpt}: a checkpoint of {config['model'].get('name')}, which does not rank "
                 "recipes and photos; give one of model=im2recipe or model=recipe_transformer"
             )
-        require_allowed({key: config.get(key) for key in _SECTIONS}, self.ckpt)
+        config = {key: config.get(key) for key in (*_SECTIONS, "trainer")}
+        require_allowed(config, self.ckpt)
         cfg = OmegaConf.create(config)
         assert not isinstance(cfg, list)
         with open_dict(cfg):

@@ -56,6 +56,7 @@ ALLOWED_TARGETS = frozenset(
         "torch.optim.lr_scheduler.StepLR",
     )
 )
+_LARGEST = 100_000  # values of a config: ours have a few hundred
 
 
 def targets(config: Any) -> Iterator[str]:
@@ -71,10 +72,56 @@ def targets(config: Any) -> Iterator[str]:
 
 
 def require_allowed(config: Any, origin: str) -> None:
-    """Raise InputError if a config from a checkpoint names a target that is not on the list."""
-    for target in targets(config):
-        if target not in ALLOWED_TARGETS:
+    """Raise InputError unless a config from a checkpoint is plain, resolved, and names only targets of the list.
+
+    Plain: dicts, lists, texts, numbers; OmegaConf turns a tuple into a list and would build what hides in it. Resolved:
+    `${oc.env:NAME}` would read this machine's environment, and `${oc.decode:...}` could make any `_target_`.
+    """
+    left, seen = [config], 0
+    while left:
+        value = left.pop()
+        seen += 1
+        if isinstance(value, dict) and all(isinstance(key, str | int) for key in value):
+            if "_target_" in value and str(value["_target_"]) not in ALLOWED_TARGETS:
+                raise InputError(
+                    f"{origin}: its config wants to build {str(value['_target_'])[:80]}, which is not on the list of "
+                    "allowed targets; if it is your own model, add its name to ALLOWED_TARGETS in engine/trust.py"
+                )
+            left.extend(value.values())
+        elif isinstance(value, list):
+            left.extend(value)
+        elif isinstance(value, str):
+            if "${" in value:
+                raise InputError(
+                    f"{origin}: its config holds the interpolation {value[:80]}, which would be resolved on this "
+                    "machine; checkpoints of this repository hold none: train anew, or get it from whom you trust"
+                )
+        elif not isinstance(value, int | float | None):
             raise InputError(
-                f"{origin}: its config wants to build {target}, which is not on the list of allowed targets; if it is "
-                "your own model, add its name to ALLOWED_TARGETS in engine/trust.py"
+                f"{origin}: its config holds a {type(value).__name__}, and must be of dicts, lists, texts and numbers; "
+                "checkpoints of this repository are: train anew, or get it from whom you trust"
             )
+        if seen > _LARGEST:
+            raise InputError(f"{origin}: its config holds more than {_LARGEST:,} values; it is none of this repository")
+
+
+def require_no_address(config: Any, given: Any, origin: str) -> None:
+    """Raise InputError if trackers of a checkpoint would send keys and results to an address that nobody gave here.
+
+    `config` is the checkpoint's section, `given` the same one as composed by this command.
+    """
+    known = set(_texts(given))
+    for text in _texts(config):
+        if "://" in text and not text.startswith("file:") and text not in known:
+            raise InputError(
+                f"{origin}: its tracker would be told at {text.partition('?')[0].rpartition('@')[2][:80]}; give the "
+                "address on the command line if you trust it, or leave the tracker out by logger=csv"
+            )
+
+
+def _texts(config: Any) -> Iterator[str]:
+    if isinstance(config, dict | list):
+        for value in config.values() if isinstance(config, dict) else config:
+            yield from _texts(value)
+    elif isinstance(config, str):
+        yield config

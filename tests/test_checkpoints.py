@@ -12,7 +12,7 @@ import torch
 from data.errors import InputError
 from data.files import atomic_file, sweep_partial_files
 from engine.checkpoints import AtomicCheckpointIO, load_checkpoint
-from engine.trust import require_allowed
+from engine.trust import require_allowed, require_no_address
 
 GOOD = {"state_dict": {"w": torch.arange(5.0)}, "config": {"model": {"name": "m"}}}
 
@@ -140,3 +140,45 @@ def test_a_config_from_a_checkpoint_builds_only_what_is_listed(target):
     config = {"model": {"net": {"_target_": "models.impatient_reader.ImpatientReader"}, "loss": [{"_target_": target}]}}
     with pytest.raises(InputError, match=target):
         require_allowed(config, "x.ckpt")
+
+
+_EVIL = {"_target_": "os.system", "command": "true"}
+_NET = {"_target_": "models.impatient_reader.ImpatientReader"}
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        {"model": ({"net": _EVIL},)},  # OmegaConf makes lists of tuples, and Hydra builds what is in lists
+        {"model": {"net": "${oc.decode:'{_target_: os.system, command: \"true\"}'}"}},
+        {"model": {"net": _NET, "name": "${oc.env:HOME}"}},
+        {"model": {"net": {**_NET, "size": "x ${oc.env:HOME,none}"}}},
+        {"model": {"net": {"_target_": "${evil}"}}},
+        {"model": {"net": {"_target_": ["os.system"]}}},
+        {"model": {"net": {"_target_": {"_target_": "os.system"}}}},
+        {"model": {"net": [[[_EVIL]]]}},
+        {"model": {"net": torch.zeros(2)}},
+        {"model": {(1, 2): _EVIL}},
+        {"model": [1] * 200_000},
+    ],
+)
+def test_configs_that_are_not_plain_are_refused(config):
+    with pytest.raises(InputError, match=r"x\.ckpt") as error:
+        require_allowed(config, "x.ckpt")
+    assert "\n" not in str(error.value) and len(str(error.value)) < 400
+
+
+def test_a_config_of_any_depth_is_walked_to_its_end():
+    config = _EVIL
+    for _ in range(5000):
+        config = {"a": config}
+    with pytest.raises(InputError, match=r"os\.system"):
+        require_allowed(config, "x.ckpt")
+
+
+def test_trackers_of_a_checkpoint_get_no_address_that_nobody_gave():
+    stored = {"mlflow": {"tracking_uri": "https://elsewhere/x", "save_dir": "runs"}, "csv": {"save_dir": "file:///a"}}
+    with pytest.raises(InputError, match="elsewhere"):
+        require_no_address(stored, {"csv": {}}, "x.ckpt")
+    require_no_address(stored, {"mlflow": {"tracking_uri": "https://elsewhere/x"}}, "x.ckpt")
+    require_no_address({"mlflow": {"tracking_uri": "file:/runs/mlruns"}, "x": None}, None, "x.ckpt")
