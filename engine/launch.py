@@ -4,6 +4,8 @@ import importlib
 import os
 import re
 import sys
+import threading
+import time
 from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
@@ -28,19 +30,39 @@ def _run_folder(
 
     Embeddings of others are scored in a folder of their name, the folds of a sweep beside its jobs.
     """
-    time = datetime.now().strftime("%Y-%m-%d_%H-%M-%S-%f")
+    now = datetime.now().strftime("%Y-%m-%d_%H-%M-%S-%f")
     if embeddings:
-        return f"runs/embeddings/{Path(embeddings).stem}/{time}"
+        return f"runs/embeddings/{Path(embeddings).stem}/{now}"
     if released:
-        return f"runs/{data}/released/{time}"
+        return f"runs/{data}/released/{now}"
     if folds:
-        return str(Path(folds).absolute() / f"folds_{time}")
+        return str(Path(folds).absolute() / f"folds_{now}")
     if ckpt_path:
         folder = Path(ckpt_path).absolute().parent
         home = folder.parent if folder.name == "checkpoints" else folder
-        return str(home if kind == "train" else home / f"{kind}_{time}")
+        return str(home if kind == "train" else home / f"{kind}_{now}")
     suffix = "" if kind == "train" else f"_{kind}"
-    return f"runs/{data}/{file_label(model)}/{time}{suffix}"
+    return f"runs/{data}/{file_label(model)}/{_shared_name() or now}{suffix}"
+
+
+def _shared_name() -> str | None:
+    """What names the run where Slurm or torchrun starts its processes: all of them must use one folder, also when
+    the job is started again. None where Lightning starts them: it tells them the folder.
+    """
+    if "TORCHELASTIC_RUN_ID" in os.environ:
+        name = os.environ["TORCHELASTIC_RUN_ID"]
+        if name == "none":
+            fail(
+                InputError(
+                    "torchrun: its processes share no name; add --standalone, or --rdzv-id=NAME on several nodes"
+                )
+            )
+        return f"torchrun_{file_label(name)}"
+    if "SLURM_STEP_ID" in os.environ and os.environ.get("SLURM_JOB_NAME") not in ("bash", "interactive"):
+        job, task = os.environ.get("SLURM_ARRAY_JOB_ID"), os.environ.get("SLURM_ARRAY_TASK_ID")
+        name = f"{job}_{task}" if job and task else os.environ["SLURM_JOB_ID"]
+        return f"slurm_{name}.{os.environ['SLURM_STEP_ID']}"
+    return None
 
 
 def file_label(name: str | None) -> str:
@@ -57,8 +79,15 @@ def _food_set(task: str, root: str | None, file: str | None) -> str:
     return f"{kind}/{task}"
 
 
+def _job_folder(sweep: str, number: int) -> str:
+    from engine.sweep import job_folder
+
+    return job_folder(sweep, number)
+
+
 OmegaConf.register_new_resolver("run_folder", _run_folder, use_cache=True, replace=True)
 OmegaConf.register_new_resolver("food_set", _food_set, replace=True)
+OmegaConf.register_new_resolver("job_folder", _job_folder, replace=True)
 
 
 def guarded(module: str, name: str, cfg: DictConfig) -> Any:
@@ -66,21 +95,31 @@ def guarded(module: str, name: str, cfg: DictConfig) -> Any:
 
     Wrong input ends in one line on stderr and status 1, a signal in 128 + its number.
 
-    In a sweep the exception goes on to Hydra, which marks the job as failed and runs the others.
+    In a sweep a failed job is recorded and the others run; see engine.sweep.
     """
     from hydra.core.hydra_config import HydraConfig
     from hydra.types import RunMode
 
     _hide_secrets(cfg)
     single = not HydraConfig.initialized() or HydraConfig.get().mode != RunMode.MULTIRUN
+    first = os.environ.get("LOCAL_RANK", "0") == "0"
+    if not first:
+        threading.Thread(target=_end_with, args=[os.getppid()], daemon=True).start()
     try:
-        print("» loading", flush=True)  # the libraries take seconds, and silence looks like a fault
+        if first:
+            print("» loading", flush=True)  # the libraries take seconds, and silence looks like a fault
         main: Callable[[DictConfig], Any] = getattr(importlib.import_module(module), name)
         _quieten()
+        if not single or "FOOD_SWEEP_JOB" in os.environ:
+            from engine.sweep import run_job
+
+            return run_job(main, cfg)
+        last = Path(cfg.output_dir) / "checkpoints" / "last.ckpt"
+        if name == "train" and not cfg.ckpt_path and last.is_file() and _shared_name():
+            print(f"» this job was started before and goes on from {_short(last)}", flush=True)
+            cfg.ckpt_path = str(last)
         return main(cfg)
     except InputError as error:
-        if not single:
-            raise
         fail(error)
     except KeyboardInterrupt:  # before training began; later it saves first
         print("stopped", file=sys.stderr)
@@ -100,7 +139,7 @@ def guarded(module: str, name: str, cfg: DictConfig) -> Any:
                 print(f"stopped; go on with: python train.py ckpt_path={_short(checkpoint)}", file=sys.stderr)
             sys.stdout.flush()
             sys.stderr.flush()
-            os._exit(128 + signum) if not single else sys.exit(128 + signum)
+            sys.exit(128 + signum)
         raise
 
 
@@ -123,6 +162,13 @@ def _hide_secrets(cfg: DictConfig) -> None:
     for name in ("stdout", "stderr"):
         if not isinstance(getattr(sys, name), _Hiding):
             setattr(sys, name, _Hiding(getattr(sys, name)))
+
+
+def _end_with(parent: int) -> None:
+    """End this process of a training soon after the one that started it: it would wait for it in vain."""
+    while os.getppid() == parent:
+        time.sleep(1)
+    os._exit(1)
 
 
 def command_overrides() -> list[str]:

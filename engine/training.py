@@ -6,6 +6,7 @@ from typing import Any
 import pytorch_lightning as pl
 import torch
 from hydra.utils import instantiate
+from lightning_fabric.plugins.environments.slurm import SLURMEnvironment
 from omegaconf import DictConfig, open_dict
 from pytorch_lightning.callbacks import ModelCheckpoint, ProgressBar
 from rich.console import Console
@@ -29,6 +30,7 @@ from engine.report import publish
 from engine.retrieval import publish_split
 from engine.runfolder import plain, write_provenance
 from engine.scoring import network_scores, test_trainer
+from engine.sweep import NothingToTrain
 
 
 def train(cfg: DictConfig) -> float | None:
@@ -45,7 +47,7 @@ def train(cfg: DictConfig) -> float | None:
         checkpoint = load_checkpoint(cfg.ckpt_path)
         cfg = with_checkpoint_config(cfg, checkpoint, overrides, training=True)
     if not is_trained(cfg):
-        raise InputError(
+        raise NothingToTrain(
             f"model={cfg.model.name} needs no training; score it with: python evaluate.py model={cfg.model.name}"
         )
     if str(cfg.trainer.precision).startswith(("16", "bf16")) and not torch.cuda.is_available():
@@ -85,7 +87,11 @@ def train(cfg: DictConfig) -> float | None:
             cfg.trainer,
             callbacks=callbacks,
             logger=loggers or False,
-            plugins=[AtomicCheckpointIO()],
+            # Nobody but submitit, or Slurm itself, requeues: Lightning would do it a second time.
+            plugins=[
+                AtomicCheckpointIO(),
+                *([SLURMEnvironment(auto_requeue=False)] if SLURMEnvironment.detect() else []),
+            ],
         )
         return _fit_and_test(cfg, folder, data, model, trainer, loggers, checkpoint, console)
 
