@@ -187,6 +187,25 @@ def test_what_an_experiment_cannot_say_stands_in_the_command(tmp_path):
     assert command and command.endswith("experiment=best '~callbacks.progress' sanity=false")
 
 
+def test_the_command_of_the_wandb_sweep_composes():
+    """What an agent would call, by wandb's own functions; the search itself needs a server."""
+    from wandb.sdk.launch.sweeps import utils
+
+    search = utils.load_sweep_config(str(ROOT / "docs" / "wandb_sweep.yaml"))
+    assert search and search["method"] in ("bayes", "grid", "random") and (ROOT / search["program"]).is_file()
+    assert search["metric"] == {"name": "val/accuracy", "goal": "maximize"}
+    values = {}
+    for key, space in search["parameters"].items():
+        assert set(space) in ({"distribution", "min", "max"}, {"values"}, {"value"}), key
+        values[key] = {"value": space["value"] if "value" in space else space.get("values", [space.get("min")])[0]}
+    arguments = utils.create_sweep_command_args({"args": values})["args_no_hyphens"]
+    fixed = [part for part in search["command"] if not part.startswith("${")]
+    cfg = composed("train", [*fixed, *arguments])
+    assert cfg.model.optimizer.lr == 1e-4 and cfg.model.net.hidden_size == 128 and not cfg.logger.wandb.offline
+    best = cfg.callbacks.best
+    assert (best.monitor, f"{best.mode}imize") == (search["metric"]["name"], search["metric"]["goal"])
+
+
 @pytest.mark.slow
 def test_an_interrupted_job_goes_on_to_the_bits_of_one_that_was_not(start, tmp_path, monkeypatch):
     import torch
