@@ -30,7 +30,7 @@ def compare_runs(folder_a: Path | str, folder_b: Path | str, seed: int = 0) -> R
         InputError: a folder without predictions, a damaged file, or runs that cannot be compared: another task,
             language or data, no common prompt or question.
     """
-    runs = [_read(Path(folder)) for folder in (folder_a, folder_b)]
+    runs = [read_food_predictions(Path(folder)) for folder in (folder_a, folder_b)]
     a, b = runs
     for key, word in (("task", "task"), ("language", "language")):
         if a[key] != b[key]:
@@ -183,8 +183,15 @@ def _common_prompts(a: Row, b: Row) -> dict[str, tuple[str, str]]:
     )
 
 
-def _read(folder: Path) -> Row:
-    """Predictions of a run folder in the file's own order of options, and what metrics.json says about the run."""
+def read_food_predictions(folder: Path) -> Row:
+    """Predictions of a run folder in the file's own order of options, and what metrics.json says about the run.
+
+    Returns:
+        path, task, language, name, data, settings; credit (prompt -> row -> credit), hashes and clusters (by row).
+
+    Raises:
+        InputError: predictions that are absent or damaged.
+    """
     path = folder / "predictions.jsonl"
     if not path.is_file():
         raise InputError(f"{path}: is absent; give the run folder of an evaluation on food questions")

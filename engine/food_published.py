@@ -85,6 +85,18 @@ def published_prompt_rows(task: str, language: str, ablation: str = "none") -> l
     ]
 
 
+def published_ablations(system: str, ablation: str) -> list[float]:
+    """Accuracies of prompts 0 to 3 in per cent, single images in Chinese (tables 4 and 5 of the paper).
+
+    Raises:
+        InputError: not published.
+    """
+    for row in _published()["ablations"]:
+        if (row["system"], row["ablation"]) == (system, ablation):
+            return list(row["accuracy"])
+    raise InputError(f"no published results for {system}, {ablation}; see conf/published/foodieqa.yaml")
+
+
 def published_groups(task: str, by: str) -> list[Row]:
     """Right answers of each system's best prompt by group, questions in Chinese (figures 8 and 9 of the paper).
 

@@ -118,10 +118,17 @@ def baseline_rows(data: ChoiceData, split: str, task: str, transductive: bool, s
 
 
 def prediction_rows(questions: Sequence[Question], scores: np.ndarray, seed: int) -> list[Row]:
-    """`predictions.jsonl`: qid, task, scores, prediction (ties broken by a seeded rule), answer."""
+    """`predictions.jsonl`: qid, recipe, task, scores, prediction (ties broken by a seeded rule), answer."""
     chosen = predict(scores, np.arange(len(questions)), seed)
     return [
-        {"qid": q.qid, "task": q.task, "scores": [float(s) for s in row], "prediction": int(p), "answer": q.answer}
+        {
+            "qid": q.qid,
+            "recipe": q.recipe_id,
+            "task": q.task,
+            "scores": [float(s) for s in row],
+            "prediction": int(p),
+            "answer": q.answer,
+        }
         for q, row, p in zip(questions, scores, chosen, strict=True)
     ]
 

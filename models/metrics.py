@@ -152,6 +152,20 @@ def paired_permutation(
     return (1 + extreme) / (1 + rounds)
 
 
+def holm(p: np.ndarray | list[float]) -> np.ndarray:
+    """p-values adjusted for a family of tests, so that one false alarm among all stays as rare as one test's.
+
+    Holm's step-down rule (1979): the k-th smallest of m is multiplied by m - k + 1, no adjusted value is below a
+    smaller one's, none above 1. Holds for tests of any dependence, as those of systems on the same questions are.
+    """
+    values = np.asarray(p, dtype=np.float64)
+    order = np.argsort(values, kind="stable")
+    stepped = np.maximum.accumulate(values[order] * (len(values) - np.arange(len(values))))
+    adjusted = np.empty_like(values)
+    adjusted[order] = np.minimum(stepped, 1.0)
+    return adjusted
+
+
 class ChoiceAccuracy(Metric):
     """Mean of `expected_correct` over all questions seen; NaN before the first.
 
