@@ -19,7 +19,8 @@ from data.records import PLACEHOLDER, TASKS, Question
 from data.reducers import ByContent, fit_cached
 from data.sampler import BucketBatchSampler, resumable_loader
 from data.store import VectorStore, build_store
-from data.text import Doc2VecEncoder, Doc2VecSettings, ingredient_names
+from data.text import Doc2VecEncoder, Doc2VecSettings, ingredient_name, ingredient_names, tokenise
+from data.words import WordSettings, WordVectors, encode_words, fit_vectors
 
 log = logging.getLogger(__name__)
 SPLITS = ("train", "val", "test")
@@ -72,6 +73,7 @@ class ChoiceData(pl.LightningDataModule):
             raw features to the network, which reduces them by a linear layer trained with it.
         modality: `text`, or `multimodal`: images of the steps in the document of textual cloze.
         images_per_step: `all` or `first`.
+        words: how recipes become words, for a network that reads words; None where none does.
         batch_size: questions in a batch.
         num_workers: loader processes; gathering a batch takes well under a millisecond, so 0 is usually best.
         pool: batches that are sorted by length together.
@@ -99,6 +101,7 @@ class ChoiceData(pl.LightningDataModule):
         val_fraction: float = 0.15,
         modality: str = "text",
         images_per_step: str = "all",
+        words: WordSettings | None = None,
         batch_size: int = 64,
         num_workers: int = 0,
         pool: int = 10,
@@ -130,6 +133,8 @@ class ChoiceData(pl.LightningDataModule):
         self.given = {"train": train_file, "val": val_file, "test": test_file}
         self.val_fraction, self.seed, self.overfit, self.on_bad_record = val_fraction, seed, overfit, on_bad_record
         self.multimodal, self.images_per_step = modality == "multimodal", images_per_step
+        self.words: WordSettings | None = words
+        self.word_vectors: WordVectors | None = None
         self.batch_size, self.num_workers, self.pool = batch_size, num_workers, pool
         self.limit, self.cache = limit, Path(cache)
 
@@ -266,6 +271,8 @@ class ChoiceData(pl.LightningDataModule):
         if self.encoder is None:
             self._fit_text(read.get("train") or self.read("train"))
         assert self.encoder is not None
+        if self.words is not None and self.word_vectors is None:
+            self._fit_words(self.words, self.encoder, read.get("train") or self.read("train"))
         texts = list(dict.fromkeys(t for questions in asked.values() for q in questions for t in visible_texts(q)))
         store = self.text_store(texts)
         images = self._prepare_images(asked)
@@ -282,6 +289,9 @@ class ChoiceData(pl.LightningDataModule):
                 self.multimodal,
                 self.images_per_step,
             )
+            if self.words is not None and self.word_vectors is not None:
+                names, tokens = self._ingredients(questions), self.encoder.tokens
+                self.encoded[split].words = encode_words(questions, self.words, tokens, self.word_vectors, names)
         self.questions |= {split: questions for split, questions in asked.items() if split != "train"}
         if "train" in read and "test" in read and not self.overfit:
             shared = {q.recipe_id for q in asked["test"]} & {q.recipe_id for q in asked["train"]}
@@ -309,15 +319,33 @@ class ChoiceData(pl.LightningDataModule):
 
     def _fit_text(self, questions: Sequence[Question]) -> None:
         lines: list[str] = []
-        recipes = {q.recipe_id for q in questions}
-        if self.ingredients:
-            lists = _read_ingredients(Path(self.ingredients))
-        else:
-            lists = self.builder.ingredients() if self.builder is not None else {}
-        for recipe in sorted(recipes & lists.keys()):
+        lists = self._ingredient_lists()
+        for recipe in sorted({q.recipe_id for q in questions} & lists.keys()):
             lines += lists[recipe]
         names = ingredient_names(lines)
         self.encoder = Doc2VecEncoder.fit_cached(self.cache, training_texts(questions), self.text_settings, names)
+
+    def _ingredient_lists(self) -> dict[str, list[str]]:
+        """Recipe id -> names of its ingredients out of the given file, or else the lines of the builder's recipes."""
+        if self.ingredients:
+            return _read_ingredients(Path(self.ingredients))
+        return self.builder.ingredients() if self.builder is not None else {}
+
+    def _ingredients(self, questions: Sequence[Question]) -> dict[str, list[list[str]]]:
+        """Recipe id -> the words of each of its ingredients, for the recipes of some questions."""
+        lists, recipes = self._ingredient_lists(), {q.recipe_id for q in questions}
+        # A file holds names, a builder lines such as "2 cups flour, sifted".
+        words = (lambda name: tokenise(name, False)) if self.ingredients else ingredient_name
+        found = {recipe: [words(str(name)) for name in lists[recipe]] for recipe in recipes & lists.keys()}
+        without = sum(not any(found.get(recipe, ())) for recipe in recipes)
+        if without:
+            self.note(f"{without} of {len(recipes)} recipes of a split have no ingredient (data.ingredients)")
+        return found
+
+    def _fit_words(self, words: WordSettings, encoder: Doc2VecEncoder, questions: Sequence[Question]) -> None:
+        names = self._ingredients(questions).values()
+        texts = [*training_texts(questions), *(" ".join(name) for part in names for name in part)]
+        self.word_vectors = fit_vectors(words, encoder, texts)
 
     def _prepare_images(self, asked: dict[str, list[Question]]) -> ImageVectors | None:
         """Raw vectors of every image of the questions; fits the reducer where it is not fitted."""
@@ -396,6 +424,7 @@ class ChoiceData(pl.LightningDataModule):
             "image_size": self.image_size,
             "image_reducer": "linear" if self.reduces_in_network and self.image_size else "none",
             "task": self.tasks[0] if len(self.tasks) == 1 else "all",
+            "word_size": self.word_vectors.size if self.word_vectors is not None else None,
         }
 
     # ---------------------------------------------------- what a checkpoint carries
@@ -408,12 +437,20 @@ class ChoiceData(pl.LightningDataModule):
             state |= {"reducer": self.fitted_reducer.state_dict(), "reducer_digest": self.fitted_reducer.digest()}
         if self.image_size is not None:
             state["features"] = self.features.settings()
+        if self.words is not None and self.words.vectors is not None and self.word_vectors is not None:
+            state |= {"words": self.word_vectors.state_dict(), "words_digest": self.word_vectors.digest()}
         return state
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Called by Lightning on a resume: what was fitted must be what the checkpoint was trained with."""
         own = self.state_dict()
-        for key, what in (("text_digest", "vocabulary"), ("reducer_digest", "image reducer"), ("features", "features")):
+        fitted = {
+            "text_digest": "vocabulary",
+            "words_digest": "word vectors",
+            "reducer_digest": "image reducer",
+            "features": "features",
+        }
+        for key, what in fitted.items():
             if own.get(key) != state_dict.get(key):
                 raise InputError(
                     f"the checkpoint was trained with another {what} than data={self.name} gives now (other training "
@@ -427,6 +464,10 @@ class ChoiceData(pl.LightningDataModule):
             digest, features = state["text_digest"], state.get("features")
             if "reducer" in state:
                 self.fitted_reducer = type(self.reducer).from_state_dict(state["reducer"])
+            if "words" in state:
+                self.word_vectors = WordVectors.from_state_dict(state["words"])
+            elif self.words is not None:  # those of the encoder
+                self.word_vectors = WordVectors(encoder.words, encoder.word_vectors)
         except (KeyError, TypeError, AttributeError) as error:
             raise InputError(f"{origin}: carries no usable text encoder ({error!r}); train anew") from None
         if encoder.digest() != digest:

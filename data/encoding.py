@@ -6,12 +6,16 @@ take about 10 MB this way, forked workers share them without copying, and names 
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 
 from data.recipeqa import twins as twins_of
 from data.records import PLACEHOLDER, TASKS, Question, Step
+
+if TYPE_CHECKING:
+    from data.words import EncodedWords
 
 # An element is one int32: text row r is r + 1, image row r is -(r + 1), 0 is the empty text.
 EMPTY_TEXT = 0
@@ -56,6 +60,7 @@ class EncodedQuestions:
     text_vectors: np.ndarray  # (rows, D_text), memory-mapped
     image_vectors: np.ndarray  # (rows, D_image), memory-mapped; may have no row
     absent_image: np.ndarray  # (D_image,) the vector of no picture: zeros before reduction
+    words: "EncodedWords | None" = None  # for networks that read words
 
     def __len__(self) -> int:
         return len(self.answer)
@@ -66,8 +71,8 @@ class EncodedQuestions:
 
     @property
     def lengths(self) -> np.ndarray:
-        """(N,) elements in each document."""
-        return np.diff(self.offsets)
+        """(N,) elements in each document, or words where words are read."""
+        return np.diff(self.offsets) if self.words is None else self.words.lengths
 
     def batch(self, indices: Sequence[int]) -> dict[str, torch.Tensor | str]:
         """Gather a batch of questions of one task: the batch contract of the networks in `models`.
@@ -84,6 +89,7 @@ class EncodedQuestions:
             twins: (B, K) bool, wrong choices that read like the right one.
             answer: (B,) int64.
             index: (B,) int64, number of the question in its split; for reports, no input of a network.
+            Where words are read, also what `data.words.EncodedWords.batch` gives.
         """
         rows = np.asarray(indices, np.int64)
         starts = self.offsets[rows]
@@ -123,6 +129,7 @@ class EncodedQuestions:
             "twins": torch.from_numpy(self.twins[rows]),
             "answer": torch.from_numpy(self.answer[rows]),
             "index": torch.from_numpy(rows),
+            **(self.words.batch(rows) if self.words is not None else {}),
         }
 
 

@@ -36,6 +36,7 @@ _FREE = {
 _READING = (
     "modality",
     "images_per_step",
+    "words",
     "encoding",
     "image_input",
     "sentences",
