@@ -101,8 +101,8 @@ def read_vectors(path: Path, wanted: set[str]) -> WordVectors:
                     size = len(numbers)
                 if len(numbers) != size or not size:
                     raise InputError(
-                        f"{path}: line {number} has {len(numbers)} numbers after its word, not {size}; give a text file "
-                        "of word vectors such as glove.6B.100d.txt"
+                        f"{path}: line {number} has {len(numbers)} numbers after its word, not {size}; give a text "
+                        "file of word vectors such as glove.6B.100d.txt"
                     )
                 if word in wanted and word not in found:
                     try:

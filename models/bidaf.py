@@ -51,7 +51,7 @@ class Highway(nn.Module):
 
 
 class BiLSTM(nn.Module):
-    """Bi-directional LSTM, (N, T, D) and counts (N,) -> all states (N, T, 2 H) and the last of both directions (N, 2 H).
+    """Bi-directional LSTM, (N, T, D) and counts (N,) -> its states (N, T, 2 H), the last of both directions (N, 2 H).
 
     The second direction is an LSTM over each sequence turned round within its own length. That needs no packing, which
     took three times as long on a CPU. Dropout acts between the layers.
@@ -98,7 +98,7 @@ class AttentionFlow(nn.Module):
         nn.init.uniform_(self.product, -(size**-0.5), size**-0.5)
 
     def forward(self, context: Tensor, mask: Tensor, query: Tensor) -> Tensor:
-        """context (B, T, D), mask (B, T) with one True a row, query (B, P, J, D) without padding -> (B, P, T, 4 D)."""
+        """All g, (B, P, T, 4 D), of context (B, T, D), mask (B, T) with one True a row, unpadded query (B, P, J, D)."""
         from_both = torch.einsum("btd,bpjd->bptj", context * self.product, query)
         similarity = self.context(context)[:, None] + self.query(query).transpose(2, 3) + from_both  # (B, P, T, J)
         to_query = similarity.softmax(dim=3).to(query.dtype) @ query  # (B, P, T, D)

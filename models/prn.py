@@ -48,8 +48,8 @@ class RelationalMemory(nn.Module):
         gates = self.gates_of_input(inputs)  # (B, S, 2 D)
         for t in range(inputs.shape[1]):
             rows = torch.cat([memory, inputs[:, t : t + 1]], dim=1)  # (B, E + 1, D)
-            query, key, value = self._split(self.query(memory)), self._split(self.key(rows)), self._split(self.value(rows))
-            attended = F.scaled_dot_product_attention(query, key, value, attn_mask=seen)  # (B, heads, E, d)
+            key, value = self._heads(self.key(rows)), self._heads(self.value(rows))
+            attended = F.scaled_dot_product_attention(self._heads(self.query(memory)), key, value, attn_mask=seen)
             mixed = self.first_norm(memory + attended.transpose(1, 2).flatten(2))
             new = self.second_norm(mixed + self.mlp(mixed))
             take, keep = (gates[:, t : t + 1] + self.gates_of_memory(torch.tanh(memory))).chunk(2, dim=2)
@@ -57,7 +57,7 @@ class RelationalMemory(nn.Module):
             memory = torch.where(real[:, t, None, None], updated, memory)
         return memory
 
-    def _split(self, rows: Tensor) -> Tensor:
+    def _heads(self, rows: Tensor) -> Tensor:
         return rows.unflatten(2, (self.heads, -1)).transpose(1, 2)  # (B, heads, E, d)
 
 
@@ -122,7 +122,7 @@ class PRN(nn.Module):
                 raise InputError(f"model: {key}={value} is none of {', '.join(allowed)}")
         if task == "textual_cloze" or not image_size:
             raise InputError(
-                "model: this network answers the visual tasks only; choose data=recipeqa/visual_cloze or another of them"
+                "model: this network answers the visual tasks only; choose data=recipeqa/visual or one of its tasks"
             )
         if word_size is None:
             raise InputError("model: this network reads words; leave data.words as conf/model/prn.yaml sets it")
@@ -196,7 +196,8 @@ class PRN(nn.Module):
             parts.append(self.memory_model(found, mask.sum(dim=1).repeat_interleave(queries))[1])
         o = self.output(self.dropout(torch.cat(parts, dim=1))).unflatten(0, (n, queries))  # (B, P, G)
 
-        candidates = F.embedding(choices, self.image(batch["image"]))  # (B, K, E, G)
+        # Dropout after the look-up: the order of the table's rows follows names, which must not steer its draws.
+        candidates = self.image(F.embedding(choices, batch["image"]))  # (B, K, E, G)
         if ordering:
             if self.order is None:
                 raise ValueError("this network was built for another task than visual_ordering")

@@ -1,4 +1,4 @@
-"""PRN and BiDAF against a slow reference: one question, one word, one gate at a time, from the equations of docs/prn.md."""
+"""PRN and BiDAF against a slow reference: one question, word and gate at a time, from the equations in docs/prn.md."""
 
 import numpy as np
 import pytest
@@ -8,7 +8,7 @@ from data.errors import InputError
 from data.words import BEGIN, END
 from models.losses import CosineHinge
 from models.metrics import expected_correct
-from models.prn import PRN
+from models.prn import PRN, RelationalMemory
 
 VISUAL = ("visual_cloze", "visual_coherence", "visual_ordering")
 SIZES = {
@@ -150,7 +150,7 @@ def highway(w, x):
 
 
 def flow(w, name, context, query):
-    """g for every context element."""
+    """Every g, one for each context element."""
     s = np.zeros((len(context), len(query)))
     for i, h in enumerate(context):
         for j, u in enumerate(query):
@@ -180,7 +180,9 @@ def remember(w, cells, steps, heads):
                 a = softmax([q[e][part] @ key[part] / np.sqrt(d) for key in k])
                 read.append(sum(weight * value[part] for weight, value in zip(a, v, strict=True)))
             b = norm(w, "memory.first_norm", cell + np.concatenate(read))
-            c = norm(w, "memory.second_norm", b + linear(w, "memory.mlp.2", np.maximum(linear(w, "memory.mlp.0", b), 0)))
+            c = norm(
+                w, "memory.second_norm", b + linear(w, "memory.mlp.2", np.maximum(linear(w, "memory.mlp.0", b), 0))
+            )
             i, f = np.split(
                 linear(w, "memory.gates_of_input", x) + linear(w, "memory.gates_of_memory", np.tanh(cell)), 2
             )
@@ -254,7 +256,9 @@ def test_equations_against_the_slow_reference(memory, ordering, task):
     batch = make_batch(task, seed=5)
     expected = reference(net, batch, memory, ordering)
     assert np.abs(net(batch)["scores"].detach().double().numpy() - expected).max() < 2e-6
-    exact = {key: v.double() if isinstance(v, torch.Tensor) and v.is_floating_point() else v for key, v in batch.items()}
+    exact = {
+        key: v.double() if isinstance(v, torch.Tensor) and v.is_floating_point() else v for key, v in batch.items()
+    }
     assert np.abs(net.double()(exact)["scores"].detach().numpy() - expected).max() < 1e-12
     assert expected.std(axis=1).min() > 1e-4  # the four choices differ
 
@@ -267,8 +271,8 @@ def test_every_weight_of_a_single_task_network_is_used(memory, task):
     net = PRN(**SIZES, memory=memory, task=task)
     batch = make_batch("visual_ordering" if task == "all" else task)
     CosineHinge(0.5)(net(batch), batch).backward()
-    assert all(p.grad is not None and p.grad.isfinite().all() for p in net.parameters())
-    assert sum(bool(p.grad.abs().sum() == 0) for p in net.parameters()) == 0
+    for name, p in net.named_parameters():
+        assert p.grad is not None and p.grad.isfinite().all() and p.grad.abs().sum() > 0, name
     if task != "all":
         assert (net.order is not None) == (task == "visual_ordering")
 
@@ -337,7 +341,7 @@ def test_order_of_choices_and_names_of_rows_do_not_show(ordering, task):
 def test_entities_are_a_set_and_steps_a_sequence():
     """In the memory, the order of the cells is no input of an update, the order of the steps is."""
     torch.manual_seed(5)
-    memory = PRN(**SIZES).memory.eval()
+    memory = RelationalMemory(6, heads=2)
     cells, steps = torch.randn(1, 4, 6), torch.randn(1, 3, 6)
     mask, real = torch.ones(1, 4, dtype=torch.bool), torch.ones(1, 3, dtype=torch.bool)
     after = memory(cells, mask, steps, real)
