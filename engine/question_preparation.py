@@ -61,18 +61,21 @@ def make_questions(cfg: DictConfig, console: Console) -> None:
 
     out = Path(cfg.out)
     there = (out / "manifest.json").is_file()
-    build_set(
-        source,
-        out,
-        settings,
-        Path(cfg.cache),
-        instantiate(cfg.engine),
-        console,
-        text=instantiate(cfg.text),
-        extractor=instantiate(cfg.features),
-        on_bad_image=str(cfg.on_bad_image),
-        describe=describe,
-    )
+    try:
+        build_set(
+            source,
+            out,
+            settings,
+            Path(cfg.cache),
+            instantiate(cfg.engine),
+            console,
+            text=instantiate(cfg.text),
+            extractor=instantiate(cfg.features),
+            on_bad_image=str(cfg.on_bad_image),
+            describe=describe,
+        )
+    except InputError as error:
+        raise InputError(_keys_here(str(error))) from None
     lite = "EfficientNet" in cfg.features._target_  # train.py takes ResNet-50 for these tasks where it is told nothing
     features = " features=efficientnet_lite0" if lite else ""
     _say_what_was_made(out, not there, features, console)
@@ -101,6 +104,17 @@ def _say_what_was_made(out: Path, made: bool, features: str, console: Console) -
         if task == "textual_cloze" or (out / "images").is_dir():
             given = f"data=recipeqa/{task} data.root={folder_name(out)}{'' if task == 'textual_cloze' else features}"
             say(console, f"train: python train.py {given}")
+
+
+def _keys_here(message: str) -> str:
+    """A message of readers that train.py uses too, with the keys that this command has."""
+    for key, here in (
+        ("count it as absent by data.on_bad_record=skip", "leave it out by on_bad_image=skip"),
+        ("data.on_bad_record", "source.on_bad_record"),
+        ("data.root", "source.root"),
+    ):
+        message = message.replace(key, here)
+    return message
 
 
 def _released_questions(source: Any) -> OtherSet | None:

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 from tqdm import tqdm
 
+from data.build.fields import check_fields
 from data.errors import InputError
 from data.records import SourceRecipe
 
@@ -69,6 +70,7 @@ class CleaningSettings:
     near_duplicates: float | None = 0.6
 
     def __post_init__(self) -> None:
+        check_fields(self, "questions.cleaning")
         for name in ("min_language", "min_readable"):
             if not 0 <= getattr(self, name) <= 1:
                 raise InputError(f"questions.cleaning.{name}={getattr(self, name)}: must be a number from 0 to 1")

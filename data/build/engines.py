@@ -25,6 +25,7 @@ from rich.console import Console
 from threadpoolctl import threadpool_limits
 from tqdm import tqdm
 
+from data.build.fields import check_fields
 from data.errors import InputError
 from data.files import atomic_file, sweep_partial_files
 
@@ -50,6 +51,7 @@ class LocalEngine:
     workers: int = 0
 
     def __post_init__(self) -> None:
+        check_fields(self, "engine")
         if self.workers < 0:
             raise InputError(f"engine.workers={self.workers}: must be 0 (one for each core) or more")
 
@@ -130,6 +132,12 @@ class RayEngine:
     address: str | None = None
     cpus: int | None = None
     in_flight: int | None = None
+
+    def __post_init__(self) -> None:
+        check_fields(self, "engine")
+        for name in ("cpus", "in_flight"):
+            if (value := getattr(self, name)) is not None and value < 1:
+                raise InputError(f"engine.{name}={value}: must be at least 1, or null")
 
     def run(self, function: Function, shared: Any, shards: Sequence[Any]) -> Iterator[tuple[int, Arrays]]:
         """See `Engine`. InputError where Ray is not installed, not reached, or loses a task for good."""

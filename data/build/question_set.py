@@ -24,9 +24,11 @@ from rich.console import Console
 from data.build import assignment, neighbours, questions
 from data.build.cleaning import CleaningSettings, clean
 from data.build.engines import Arrays, Engine, finished
+from data.build.fields import check_fields
 from data.build.questions import (
     BALANCED_HUBS,
     SPLITS,
+    TEXT_FIELDS,
     Asked,
     Candidate,
     Distractors,
@@ -114,11 +116,29 @@ class SetSettings:
     cleaning: CleaningSettings = field(default_factory=CleaningSettings)
 
     def __post_init__(self) -> None:
+        check_fields(self, "questions")
         for name in ("tasks", "fractions"):  # a configuration's lists are no tuples
             object.__setattr__(self, name, tuple(getattr(self, name)))
-        for name, value, known in (("distractors", self.distractors, RULES), ("pool", self.pool, POOLS)):
+        for name, value, known in (
+            ("distractors", self.distractors, RULES),
+            ("pool", self.pool, POOLS),
+            ("text_field", self.text_field, (*TEXT_FIELDS, "auto")),
+            *(("tasks", task, TASKS) for task in self.tasks),
+        ):
             if value not in known:
                 raise InputError(f"questions.{name}={value}: is unknown; choose one of {', '.join(known)}")
+        for name, lowest in (("questions_per_recipe", 1), ("max_text_repeats", 1), ("hub_limit", 1)):
+            value = getattr(self, name)
+            if isinstance(value, int) and value < lowest:
+                raise InputError(f"questions.{name}={value}: must be at least {lowest}")
+        if isinstance(self.hub_limit, str) and self.hub_limit != BALANCED_HUBS:
+            raise InputError(f"questions.hub_limit={self.hub_limit}: must be a number, {BALANCED_HUBS}, or null")
+        if not 0 <= self.max_shared_steps <= 1:
+            raise InputError(f"questions.max_shared_steps={self.max_shared_steps}: must be from 0 to 1")
+        if len(self.fractions) != 3 or min(self.fractions) < 0 or not math.isclose(sum(self.fractions), 1):
+            raise InputError(
+                f"questions.fractions={list(self.fractions)}: must be three numbers of at least 0 that sum to 1"
+            )
         if self.k_lo < 1 or self.k_hi < self.k_lo + 2:
             raise InputError(
                 f"questions.k_lo={self.k_lo}, questions.k_hi={self.k_hi}: ranks start at 1, and three wrong "
@@ -321,11 +341,21 @@ def _check_made(name: str, plan: Plan, made: Mapping[str, Sequence[Question]], s
         need = max(_recipes_for(group, share), _needed(plan, task, settings))
         why = " for wrong choices from other recipes of the split" if settings.same_split else ""
         also = ", set questions.same_split=false," if settings.same_split else ""
+        few = f"{name}: {len(plan.kept)} {_recipes(len(plan.kept))} too few for {task}: "
+        if here >= group:  # the split has its questions, and what lends to them is exhausted
+            least = _needed(plan, task, settings)
+            more = f"at least {least}" if least > len(plan.kept) else "more"
+            hubs = "" if settings.hub_limit is None else " or set questions.hub_limit=null"
+            raise InputError(f"{few}they lend {split} too few wrong choices; give {more} recipes{also}{hubs}")
         raise InputError(
-            f"{name}: {len(plan.kept)} recipes are too few for {task}: {split} has {recipes[split]} of them, {here} "
-            f"with steps to ask for, and {group} are needed{why}; give about {need} recipes{also} or give the split a "
-            "larger part by questions.fractions"
+            f"{few}{split} has {recipes[split]} of them, {here} with steps to ask for, and {group} are "
+            f"needed{why}; give about {need} recipes{also} or give the split a larger "
+            "part by questions.fractions"
         )
+
+
+def _recipes(count: int) -> str:
+    return "recipe is" if count == 1 else "recipes are"
 
 
 def _needed(plan: Plan, task: str, settings: SetSettings) -> int:

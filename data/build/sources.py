@@ -280,7 +280,10 @@ class Jsonl:
         # Of different recipes with one id the one with the smallest hash stays, whichever line comes first.
         kept = [lines[min(lines)] for _, lines in sorted(found.items()) if lines]
         if not kept:
-            raise InputError(f"{self.root}: holds no usable recipe; each line must be one, see docs/own_benchmark.md")
+            why = f" ({len(self.skipped)} left out; the first: {self.skipped[0]})" if self.skipped else ""
+            raise InputError(
+                f"{self.root}: holds no usable recipe{why}; each line must be one, see docs/own_benchmark.md"
+            )
         return [line.recipe for line in kept], {name: path for line in kept for name, path in line.images.items()}
 
     def _recipe(self, raw: Any) -> tuple[SourceRecipe, dict[str, Path]]:
