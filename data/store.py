@@ -266,9 +266,9 @@ def build_once(target: Path, load: Callable[[Path], T], write: Callable[[Path], 
             return load(target)
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            remedy = "the disk is full: free space or set another cache folder"
+            remedy = "the disk is full: free space or set another folder"
         elif error.errno in (errno.EACCES, errno.EROFS, errno.EPERM):
-            remedy = "the folder cannot be written: set another cache folder"
+            remedy = "the folder cannot be written: set another folder"
         else:
             raise
         raise InputError(f"{target}: cannot be stored ({error.strerror}); {remedy}") from None

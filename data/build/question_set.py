@@ -292,9 +292,8 @@ def _read(source: Source, settings: SetSettings) -> tuple[list[SourceRecipe], di
     cleaning = replace(settings.cleaning, first_step_is_narrative=source.first_step_is_narrative)
     recipes, counts = clean(read(), cleaning)
     if not recipes:
-        raise InputError(
-            f"{source.name}: the cleaning left none of its recipes ({dict(counts)}); check questions.cleaning"
-        )
+        done = ", ".join(f"{rule}: {n}" for rule, n in counts.items() if n)
+        raise InputError(f"{source.name}: the cleaning left none of its recipes ({done}); check questions.cleaning")
     introductions = {}
     for recipe in recipes:
         shown = {image for step in recipe.steps for image in step.images}
@@ -620,6 +619,8 @@ def _check_out(out: Path, digest: str) -> None:
     if out.is_dir() and not any(out.iterdir()):
         out.rmdir()
     if not out.exists():
+        if file := next((parent for parent in out.parents if parent.is_file()), None):
+            raise InputError(f"out={out}: {file} is a file; give a folder somewhere else")
         return
     if not (out / "manifest.json").is_file():
         raise InputError(f"out={out}: exists and is no question set; give the name of a new folder")
