@@ -26,6 +26,7 @@ from engine.callbacks import Stopped
 from engine.checkpoints import AtomicCheckpointIO, load_checkpoint
 from engine.console import folder_name, make_console, say
 from engine.launch import command_overrides
+from engine.model_card import write_model_card
 from engine.report import publish
 from engine.retrieval import publish_split
 from engine.runfolder import plain, write_provenance
@@ -78,6 +79,7 @@ def train(cfg: DictConfig) -> float | None:
         assert data.vocabulary is not None
         model.net.load_word_table(torch.from_numpy(data.vocabulary.table()))
     say(console, f"{cfg.model.name}: {sum(p.numel() for p in model.parameters()):,} parameters; {data.summary()}")
+    write_model_card(folder, model, measured=False)  # a run that is stopped leaves checkpoints, and they have a card
 
     callbacks = [instantiate(c) for c in cfg.callbacks.values() if c is not None]
     if not cfg.trainer.enable_progress_bar:
@@ -131,4 +133,5 @@ def _fit_and_test(
         scores = network_scores(test_trainer(cfg), model, data, "test")
         say(console, f"tested {folder_name(best)}{chosen}")
         publish(cfg, folder, data, "test", scores, loggers, console, trainer.global_step)
+    write_model_card(folder, model)
     return float(best_score) if isinstance(best_score, torch.Tensor) else None

@@ -10,8 +10,9 @@ from omegaconf import OmegaConf
 
 from data.errors import InputError
 from engine.food_report import Sheet
+from engine.markup import escape_latex, escape_markdown, latex_document, markdown
 from engine.results import sections_of
-from engine.results_report import escape_latex, escape_markdown, latex_document, markdown, new_folder, report, sheets_of
+from engine.results_report import new_folder, report, sheets_of
 from engine.run_records import find_runs, read_runs
 from tests.made_up_runs import choice_run, config, food_run, retrieval_run
 from tests.runs import composed
