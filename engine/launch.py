@@ -114,10 +114,11 @@ def guarded(module: str, name: str, cfg: DictConfig) -> Any:
             from engine.sweep import run_job
 
             return run_job(main, cfg)
-        last = Path(cfg.output_dir) / "checkpoints" / "last.ckpt"
-        if name == "train" and not cfg.ckpt_path and last.is_file() and _shared_name():
-            print(f"» this job was started before and goes on from {_short(last)}", flush=True)
-            cfg.ckpt_path = str(last)
+        if name == "train" and not cfg.ckpt_path:  # other commands may have no output_dir
+            last = Path(cfg.output_dir) / "checkpoints" / "last.ckpt"
+            if last.is_file() and _shared_name():
+                print(f"» this job was started before and goes on from {_short(last)}", flush=True)
+                cfg.ckpt_path = str(last)
         return main(cfg)
     except InputError as error:
         fail(error)

@@ -10,6 +10,7 @@ from omegaconf import OmegaConf
 
 from data.errors import InputError
 from engine.food_report import Sheet
+from engine.launch import guarded
 from engine.markup import escape_latex, escape_markdown, latex_document, markdown
 from engine.results import sections_of
 from engine.results_report import new_folder, report, sheets_of
@@ -150,9 +151,11 @@ def test_an_empty_table_is_a_document_too():
     assert text.count(r"\midrule") == 1
 
 
-def test_the_config_composes():
-    cfg = composed("report", ["runs=[a,b]", "out=x"])
-    assert (list(cfg.runs), cfg.out, cfg.tables) == (["a", "b"], "x", "auto")
+def test_the_command_runs_as_its_entry_point_does(folder, tmp_path, capsys):
+    cfg = composed("report", [f"runs=[{folder / 'a1'},{folder / 'hostile'}]", f"out={tmp_path / 'out'}", "tables=none"])
+    assert cfg.seed == 1234
+    guarded("engine.results_report", "report", cfg)
+    assert "2 runs read, 0 left out" in capsys.readouterr().out and (tmp_path / "out" / "report.md").is_file()
 
 
 def test_settings_are_checked(folder, tmp_path):
