@@ -3,6 +3,7 @@
 import os
 import signal
 import sys
+import time
 from pathlib import Path
 
 import hydra
@@ -27,6 +28,16 @@ def job(cfg: DictConfig) -> float | None:
         raise NothingToTrain("needs no training")
     if plan == "interrupt":
         raise KeyboardInterrupt
+    if plan == "train" and not cfg.ckpt_path:  # until SIGTERM, then save and stop, as engine.callbacks.SaveLast does
+        asked: list[int] = []
+        signal.signal(signal.SIGTERM, lambda number, frame: asked.append(number))
+        rank = os.environ.get("SLURM_PROCID", "0")
+        (Path(cfg.output_dir) / f"training{rank}").touch()
+        while not asked:
+            time.sleep(0.02)
+        (Path(cfg.output_dir) / "checkpoints").mkdir(exist_ok=True)
+        (Path(cfg.output_dir) / "checkpoints" / "last.ckpt").touch()
+        sys.exit(128 + asked[0])
     if plan == "kill":
         os.kill(os.getpid(), signal.SIGKILL)
     return -abs(cfg.model.optimizer.lr - 0.003) if "optimizer" in cfg.model else float(cfg.seed)
