@@ -26,8 +26,10 @@ class BucketBatchSampler(Sampler[list[int]]):
         seed: with the epoch it fixes the order.
         shuffle: False gives one fixed order, sorted by length (evaluation).
         pool: batches in a pool; 1 means no bucketing.
-        rank, world_size: share of this process; every rank gets the same number of batches (the first batches are
-            repeated to fill up), so that no rank waits for another at the end of an epoch.
+        rank, world_size: share of this process; every rank gets the same number of batches, so that no rank waits
+            for another at the end of an epoch. To fill up, the first batches are repeated in training; without
+            shuffling the longest are halved, so that an evaluation sees each question once (unless there are fewer
+            than processes).
     """
 
     def __init__(
@@ -72,6 +74,10 @@ class BucketBatchSampler(Sampler[list[int]]):
         if self.shuffle:
             batches = [batches[i] for i in rng.permutation(len(batches))]
         short = self._length * self.world_size - len(batches)
+        while short > 0 and not self.shuffle and len(longest := max(batches, key=len)) > 1:
+            place, half = batches.index(longest), len(longest) // 2  # evaluation: no question twice
+            batches[place : place + 1] = [longest[:half], longest[half:]]
+            short -= 1
         batches += [batches[i % len(batches)] for i in range(short)]
         return batches[self.rank :: self.world_size]
 

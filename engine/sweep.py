@@ -135,7 +135,7 @@ def _alone(folder: Path, cfg: DictConfig) -> Iterator[None]:
     if _rank() != 0 or _starts_processes(cfg):  # the process that trains holds it
         yield
         return
-    lock = FileLock(folder / ".lock")
+    lock = FileLock(folder / ".job.lock")
     try:
         lock.acquire(timeout=0)
     except Timeout:
@@ -284,6 +284,17 @@ def _report_at_exit(folder: Path, config: DictConfig) -> None:
     print(f"go on with: {_redacted(command)}", file=sys.stderr)
 
 
+def _state(job: dict[str, Any]) -> str:
+    """The status of a job; where its process is gone without a word, `killed`."""
+    if job["status"] != "running":
+        return job["status"]
+    try:
+        with FileLock(job["folder"] / ".job.lock", timeout=0):
+            return "killed"
+    except Timeout:
+        return "running"
+
+
 def report(folder: Path, config: DictConfig) -> int:
     """Print the table of all jobs, write `sweep.md` and `sweep.json`; returns how many did not finish."""
     from rich.markup import escape
@@ -292,7 +303,7 @@ def report(folder: Path, config: DictConfig) -> int:
     from engine.console import make_console, say
     from engine.runfolder import write_json
 
-    jobs = records(folder)
+    jobs = [{**job, "status": _state(job)} for job in records(folder)]
     console = make_console()
     if not jobs:
         say(console, "the sweep has no jobs")
@@ -317,7 +328,7 @@ def report(folder: Path, config: DictConfig) -> int:
     names = ("job", "overrides", "status", metric, "reason")
     for name in names:
         table.add_column(name, justify="right" if name == metric else "left", overflow="fold")
-    styles = {"failed": "red", "stopped": "yellow", "running": "yellow", "skipped": "dim"}
+    styles = {"failed": "red", "killed": "red", "stopped": "yellow", "running": "yellow", "skipped": "dim"}
     for row in rows:
         table.add_row(*map(escape, row), style=styles.get(row[2], ""))
     console.print()

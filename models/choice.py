@@ -68,6 +68,11 @@ class ChoiceTask(pl.LightningModule):
         self.train_loss.update(loss.detach(), weight=len(batch["answer"]))
         return loss
 
+    def on_validation_epoch_start(self) -> None:
+        if self.trainer.world_size > 1:  # all processes add up the same tasks, also those of which one has no batch
+            for task in self.trainer.datamodule.tasks:  # pyright: ignore[reportAttributeAccessIssue]
+                self.val_task_accuracy.setdefault(task, ChoiceAccuracy().to(self.device))
+
     def validation_step(self, batch: Batch, batch_idx: int) -> None:
         output = self(batch)
         size = len(batch["answer"])

@@ -68,9 +68,9 @@ def srun(folder: Path, *arguments: str) -> None:
             flag: path.replace("%A", JOB).replace("%a", number).replace("%t", str(rank))
             for flag, path in outputs.items()
         }
-        files = [open(names[flag], "a") for flag in ("--output", "--error")]
         environment = {**os.environ, "SLURM_PROCID": str(rank), "SLURM_LOCALID": str(rank)}
-        process = subprocess.Popen(words, env=environment, stdout=files[0], stderr=files[1])
+        with open(names["--output"], "a") as out, open(names["--error"], "a") as err:
+            process = subprocess.Popen(words, env=environment, stdout=out, stderr=err)
         started.append(process)
         _append(folder / "pids", f"{number} {rank} {process.pid}")
     sys.exit(max(abs(process.wait()) for process in started))

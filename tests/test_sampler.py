@@ -88,3 +88,13 @@ def test_step_seeds_differ():
     seeds = {step_seed(s, e, b) for s in (0, 1) for e in range(30) for b in range(30)}
     assert len(seeds) == 2 * 30 * 30
     assert step_seed(7, 3, 2) == step_seed(7, 3, 2)
+
+
+@pytest.mark.parametrize("n", [4, 21, 23, 40, 103])
+@pytest.mark.parametrize("world_size", [2, 3, 4])
+def test_ranks_evaluate_each_question_once(n, world_size):
+    ranks = [_sampler(n, shuffle=False, rank=r, world_size=world_size) for r in range(world_size)]
+    assert len({len(sampler.batches(0)) for sampler in ranks} | {len(sampler) for sampler in ranks}) == 1
+    batches = [batch for sampler in ranks for batch in sampler.batches(0)]
+    assert sorted(i for batch in batches for i in batch) == list(range(n)) and max(map(len, batches)) <= 8
+    assert all(len({int(ranks[0].groups[i]) for i in batch}) == 1 for batch in batches)
