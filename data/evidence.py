@@ -1,0 +1,394 @@
+"""What a question shows, as numbers: how well each of its texts fits each step, how each choice is written.
+
+`Evidence` counts words in the training recipes and in nothing else: document frequencies, the scale of every number
+and the words of the choices come from the training split, and a question is encoded from itself alone. So scoring one
+question gives what scoring it among all gives, and no recipe that is scored lends a count to itself.
+"""
+
+import hashlib
+import math
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from scipy import sparse
+from sklearn.feature_extraction.text import HashingVectorizer
+from tqdm import tqdm
+
+from data.encoding import step_text
+from data.errors import InputError
+from data.records import PLACEHOLDER, Question
+from data.text import tokenise
+
+# One row of numbers for each of these, (titles, steps). All but the last read the texts; see `Evidence._channels`.
+CHANNELS = ("words", "characters", "coverage", "opening", "distinctive")
+# Of a choice against the titles that the question shows.
+KINSHIP = ("words mean", "words max", "characters mean", "characters max")
+_SUFFIXES = ("ingly", "edly", "ings", "ing", "ies", "ied", "ers", "er", "es", "ed", "ly", "s")
+_CHARACTER_BUCKETS = 2**18
+
+
+@dataclass(frozen=True)
+class EvidenceSettings:
+    """How texts are compared.
+
+    Args:
+        opening: words that count as the beginning of a step.
+        min_choices: a word of the choices is known if so many training choices have it.
+        shortest, longest: characters in an n-gram.
+    """
+
+    opening: int = 15
+    min_choices: int = 2
+    shortest: int = 3
+    longest: int = 5
+
+    def __post_init__(self) -> None:
+        for key in ("opening", "min_choices", "shortest", "longest"):
+            value = getattr(self, key)
+            if not isinstance(value, int) or value < 1:
+                raise InputError(f"evidence.{key}={value}: must be a whole number of at least 1")
+        if self.shortest > self.longest:
+            raise InputError(f"evidence.shortest={self.shortest}: exceeds evidence.longest={self.longest}")
+
+
+def stem(word: str) -> str:
+    """A word without its ending: `baking`, `baked` and `bakes` become `bak`. Crude, but fitted on nothing."""
+    for suffix in _SUFFIXES:
+        if word.endswith(suffix) and len(word) - len(suffix) >= 3:
+            word = word[: -len(suffix)] + ("y" if suffix in ("ies", "ied") else "")
+            break
+    if len(word) > 3 and word[-1] == "e":
+        word = word[:-1]
+    if len(word) > 3 and word[-1] == word[-2] and word[-1] not in "ls":
+        word = word[:-1]
+    return word
+
+
+def stems(text: str) -> list[str]:
+    """The stems of a text's words in order."""
+    return [stem(word) for word in tokenise(text)]
+
+
+class Evidence:
+    """Compares the texts of textual-cloze questions; fitted on training questions.
+
+    Args:
+        settings: how.
+        idf: stem -> inverse document frequency, ln((1 + n) / (1 + df)) + 1, over the n distinct training steps.
+        steps: n.
+        characters: (buckets,) float32, the same of character n-grams, hashed.
+        vocabulary: indicators of the choices (`_indicators`), in the order of their rows in a network from 1 on.
+        channel_scale, kinship_scale, style_mean, style_scale: of the training questions' numbers.
+    """
+
+    def __init__(
+        self,
+        settings: EvidenceSettings,
+        idf: dict[str, float],
+        steps: int,
+        characters: np.ndarray,
+        vocabulary: Sequence[str],
+        channel_scale: np.ndarray | None = None,
+        style_scale: np.ndarray | None = None,
+    ) -> None:
+        self.settings, self.idf, self.steps, self.characters = settings, idf, steps, characters
+        self.unseen = math.log(1 + steps) + 1  # idf of a stem that no training step has
+        self.vocabulary = list(vocabulary)
+        self._rows = {indicator: row for row, indicator in enumerate(self.vocabulary, 1)}
+        self._ngrams = _ngrams(settings)
+        self.channel_scale = np.ones(len(CHANNELS), np.float32) if channel_scale is None else channel_scale
+        self.style_scale = np.ones(STYLE_SIZE + len(KINSHIP), np.float32) if style_scale is None else style_scale
+
+    # -- fitting
+
+    @classmethod
+    def fit(cls, questions: Sequence[Question], settings: EvidenceSettings | None = None) -> "Evidence":
+        """Fit on training questions; those of the visual tasks lend their steps' texts, as any text of the split may.
+
+        InputError where the questions hold no word.
+        """
+        s = settings or EvidenceSettings()
+        bodies = list(dict.fromkeys(b for q in questions for step in q.context if (b := step.body.strip())))
+        df: Counter[str] = Counter()
+        for body in bodies:
+            df.update(set(stems(body)))
+        if not df:
+            raise InputError(f"evidence: the {len(questions)} training questions hold no word; give other questions")
+        idf = {w: math.log((1 + len(bodies)) / (1 + n)) + 1 for w, n in sorted(df.items())}
+        grams = np.zeros(_CHARACTER_BUCKETS)
+        for start in range(0, len(bodies), 4096):
+            grams += np.bincount(_spelled(bodies[start : start + 4096], _ngrams(s)).indices, minlength=len(grams))
+        characters = (np.log((1 + len(bodies)) / (1 + grams)) + 1).astype(np.float32)
+        textual = [q for q in questions if q.task == "textual_cloze"]
+        counts = Counter(i for q in textual for choice in q.choices for i in _indicators(choice[0], _slot(q)))
+        fitted = cls(s, idf, len(bodies), characters, sorted(i for i, n in counts.items() if n >= s.min_choices))
+        if textual:
+            encoded = fitted.encode(textual, "evidence: scale")
+            by_channel = np.concatenate([e.reshape(len(CHANNELS), -1) for e in encoded.evidence], axis=1)
+            fitted.channel_scale = _scale(by_channel.T)
+            fitted.style_scale = _scale(encoded.style.reshape(-1, encoded.style.shape[2]))
+        return fitted
+
+    # -- encoding
+
+    def encode(self, questions: Sequence[Question], description: str = "evidence") -> "EncodedEvidence":
+        """Numbers of some questions; those of the visual tasks have steps and no text to compare them with."""
+        evidence, style, words, steps = [], [], [], []
+        for start, question in enumerate(tqdm(questions, desc=description, unit=" questions", leave=False)):
+            if start % 1000 == 0:  # tables of a whole large file would fill gigabytes
+                tables = self._tables([q for q in questions[start : start + 1000] if q.task == "textual_cloze"])
+            k = len(question.choices)
+            steps.append(_document_positions(question))
+            if question.task != "textual_cloze":
+                evidence.append(np.zeros((len(CHANNELS), 4 + k, len(question.context)), np.float32))
+                style.append(np.zeros((k, STYLE_SIZE + len(KINSHIP)), np.float32))
+                words.append([[] for _ in range(k)])
+                continue
+            channels, kinship = self._channels(question, tables)
+            evidence.append((channels / self.channel_scale[:, None, None]).astype(np.float32))
+            known = [t for t in question.question if t != PLACEHOLDER]
+            written = [np.concatenate([style_of(c[0], known), kin]) for c, kin in zip(question.choices, kinship, strict=True)]  # fmt: skip
+            style.append((np.stack(written) / self.style_scale).astype(np.float32))
+            slot = _slot(question)
+            words.append([[self._rows[i] for i in _indicators(c[0], slot) if i in self._rows] for c in question.choices])  # fmt: skip
+        return EncodedEvidence(evidence, np.stack(style), words, steps)
+
+    def _channels(self, question: Question, tables: "_Tables") -> tuple[np.ndarray, np.ndarray]:
+        """(C, 4 + K, T) of the question's four titles (the placeholder's are zeros), then the choices; (K, 4) kinship.
+
+        words, characters: cosines of TF-IDF vectors with logarithmic counts.
+        coverage: share of the title's idf whose stems the step has; opening: that the step's first words have.
+        distinctive: coverage in which a stem counts the less, the more steps of this recipe have it.
+        """
+        titles = ["" if t == PLACEHOLDER else t for t in question.question] + [c[0] for c in question.choices]
+        bodies = [step.body for step in question.context]
+        title_stems, body_stems = [tables.stems[t] for t in titles], [tables.stems[b] for b in bodies]
+        steps = len(bodies)
+        of_titles, of_bodies = tables.rows(titles), tables.rows(bodies)
+        words, characters = ((part[of_titles] @ part[of_bodies].T).toarray() for part in (tables.words, tables.grams))
+        sets = [set(b) for b in body_stems]
+        openings = [set(b[: self.settings.opening]) for b in body_stems]
+        present = Counter(word for found in sets for word in found)
+        rest = np.zeros((3, len(titles), steps))
+        for i, title in enumerate(title_stems):
+            weights = [self.idf.get(word, self.unseen) for word in title]
+            total = sum(weights)
+            if not total:
+                continue
+            rarity = [math.log((steps + 1) / max(present[word], 1)) / math.log(steps + 1) for word in title]
+            for t in range(steps):
+                for word, weight, rare in zip(title, weights, rarity, strict=True):
+                    if word in sets[t]:
+                        rest[0, i, t] += weight / total
+                        rest[2, i, t] += weight * rare / total
+                    if word in openings[t]:
+                        rest[1, i, t] += weight / total
+        known = [i for i, t in enumerate(question.question) if t != PLACEHOLDER]
+        kin = [(part[of_titles[4:]] @ part[of_titles[known]].T).toarray() for part in (tables.words, tables.grams)]
+        kinship = np.stack([f(part, axis=1) for part in kin for f in (np.mean, np.max)], axis=1)
+        return np.stack([words, characters, *rest]), kinship
+
+    def _tables(self, questions: Sequence[Question]) -> "_Tables":
+        """Stems and TF-IDF rows of every text of some questions, each text once."""
+        texts = list(dict.fromkeys(["", *(t for q in questions for t in (*(s.body for s in q.context), *q.question, *(c[0] for c in q.choices)))]))  # fmt: skip
+        read = [stems(text) for text in texts]
+        column: dict[str, int] = {}
+        words = sparse.csr_matrix(
+            (np.ones(sum(map(len, read))), [column.setdefault(w, len(column)) for r in read for w in r], np.cumsum([0, *map(len, read)])),
+            shape=(len(texts), max(len(column), 1)),
+        )  # fmt: skip
+        words.sum_duplicates()
+        idf = np.asarray([self.idf.get(word, self.unseen) for word in column] or [1.0])
+        grams = _spelled(texts, self._ngrams)
+        return _Tables(
+            texts, dict(zip(texts, read, strict=True)), _weighed(words, idf), _weighed(grams, self.characters)
+        )
+
+    # -- what a checkpoint carries
+
+    def state_dict(self) -> dict[str, Any]:
+        """Plain containers and tensors."""
+        return {
+            "settings": asdict(self.settings),
+            "stems": list(self.idf),
+            "idf": torch.tensor(list(self.idf.values()), dtype=torch.float64),
+            "steps": self.steps,
+            "characters": torch.from_numpy(self.characters.copy()),
+            "vocabulary": list(self.vocabulary),
+            "channel_scale": torch.from_numpy(self.channel_scale.copy()),
+            "style_scale": torch.from_numpy(self.style_scale.copy()),
+        }
+
+    @classmethod
+    def from_state_dict(cls, state: dict[str, Any]) -> "Evidence":
+        idf = dict(zip(state["stems"], state["idf"].tolist(), strict=True))
+        arrays = (state["channel_scale"].numpy(), state["style_scale"].numpy())
+        return cls(EvidenceSettings(**state["settings"]), idf, state["steps"], state["characters"].numpy(), state["vocabulary"], *arrays)  # fmt: skip
+
+    def digest(self) -> str:
+        """Of everything fitted."""
+        content = hashlib.sha256(repr([self.settings, self.idf, self.steps, self.vocabulary]).encode())
+        for array in (self.characters, self.channel_scale, self.style_scale):
+            content.update(np.ascontiguousarray(array).tobytes())
+        return content.hexdigest()
+
+
+class _Tables:
+    """What is known of some texts: their stems, and rows of length 1 over stems and over hashed n-grams."""
+
+    def __init__(self, texts: Sequence[str], stems: dict[str, list[str]], words: Any, grams: Any) -> None:
+        self.stems, self.words, self.grams = stems, words, grams
+        self._row = {text: row for row, text in enumerate(texts)}
+
+    def rows(self, texts: Sequence[str]) -> np.ndarray:
+        """Rows of some of the texts."""
+        return np.asarray([self._row[text] for text in texts], np.int64)
+
+
+@dataclass
+class EncodedEvidence:
+    """Numbers of N questions: evidence (C, 4 + K, T) of each, style (N, K, S), words [N][K][...], steps [N](T,)."""
+
+    evidence: list[np.ndarray]
+    style: np.ndarray
+    words: list[list[list[int]]]
+    steps: list[np.ndarray]
+
+    def batch(self, indices: Sequence[int]) -> dict[str, torch.Tensor]:
+        """What a batch of questions of one task holds beside vectors.
+
+        Returns:
+            evidence: (B, C, 4 + K, T) float32, zeros beyond the last step.
+            step: (B, T) int64 places of the steps in the document; -1 where a step is empty or there is none.
+            step_mask: (B, T) bool, True at steps, empty ones too.
+            style: (B, K, S) float32.
+            words: (B, K, M) int64 rows of the network's table of indicators; 0 where there is none.
+        """
+        longest = max(len(self.steps[i]) for i in indices)
+        channels, elements, _ = self.evidence[indices[0]].shape
+        evidence = np.zeros((len(indices), channels, elements, longest), np.float32)
+        step = np.full((len(indices), longest), -1, np.int64)
+        mask = np.zeros((len(indices), longest), bool)
+        choices = self.style.shape[1]
+        most = max([1, *(len(row) for i in indices for row in self.words[i])])
+        words = np.zeros((len(indices), choices, most), np.int64)
+        for b, i in enumerate(indices):
+            length = len(self.steps[i])
+            evidence[b, :, :, :length] = self.evidence[i]
+            step[b, :length], mask[b, :length] = self.steps[i], True
+            for k, row in enumerate(self.words[i]):
+                words[b, k, : len(row)] = row
+        parts = {"evidence": evidence, "step": step, "step_mask": mask, "words": words}
+        parts["style"] = self.style[np.asarray(indices)]
+        return {key: torch.from_numpy(value) for key, value in parts.items()}
+
+
+def _document_positions(question: Question) -> np.ndarray:
+    """(T,) place of each step among those that say anything; -1 for an empty one."""
+    spoken = np.asarray([bool(step_text(step)) for step in question.context])
+    return np.where(spoken, np.cumsum(spoken) - 1, -1)
+
+
+# -- how a choice is written
+
+
+def _share(test: Any) -> Any:
+    return lambda text: float(np.mean([test(w) for w in text.split()])) if text.split() else 0.0
+
+
+_LOOKS = (
+    _share(lambda word: word[:1].isupper()),
+    lambda text: float(text.isupper()),
+    lambda text: float(text[:1].islower()),
+    lambda text: float(text.rstrip().endswith("!")),
+    lambda text: float(text.rstrip().endswith(".")),
+    lambda text: float(":" in text),
+    lambda text: float(bool(re.match(r"\s*(step|\d)", text.lower()))),
+    lambda text: float("..." in text),
+    lambda text: float(any(c.isdigit() for c in text)),
+    lambda text: float(bool(text.split()) and text.split()[0].lower().endswith("ing")),
+    lambda text: float("&" in text),
+    lambda text: float(text.lower().startswith("the ")),
+    lambda text: float(" the " in text.lower()),
+    lambda text: float("," in text),
+)
+STYLE_SIZE = 6 + 2 * len(_LOOKS) + 2
+
+
+def style_of(choice: str, known: Sequence[str]) -> np.ndarray:
+    """(STYLE_SIZE,) how a choice is written, and how that differs from the titles which the question shows.
+
+    Lengths in words and characters (logarithms; distances from the mean of the titles), case, punctuation, digits, an
+    opening "the" or "-ing"; whether it is empty, or repeats a title that is shown.
+    """
+    lengths = math.log1p(len(choice.split())), math.log1p(len(choice))
+    usual = [math.log1p(float(np.mean([len(t.split()) for t in known] or [0]))), math.log1p(float(np.mean([len(t) for t in known] or [0])))]  # fmt: skip
+    difference = lengths[0] - usual[0]
+    found = [*lengths, abs(difference), abs(lengths[1] - usual[1]), difference, difference**2]
+    for look in _LOOKS:
+        away = look(choice) - float(np.mean([look(t) for t in known] or [0.0]))
+        found += [away, abs(away)]
+    said = choice.strip().lower()
+    return np.asarray([*found, float(not said), float(said in [t.strip().lower() for t in known])])
+
+
+def _slot(question: Question) -> str:
+    """Whether the first, a middle or the last title is missing."""
+    place = question.question.index(PLACEHOLDER)
+    return "first" if place == 0 else "last" if place == len(question.question) - 1 else "middle"
+
+
+def _indicators(choice: str, slot: str) -> Iterator[str]:
+    """What is true of a choice by itself: its stems, also by the place of the missing title; its ends; its length."""
+    found = stems(choice)
+    for word in dict.fromkeys(found):
+        yield word
+        yield f"{word} {slot}"
+    if found:
+        yield f"{found[0]} …"
+        yield f"… {found[-1]}"
+    yield f"{min(len(found), 8)} words"
+    yield f"{min(len(found), 8)} words {slot}"
+
+
+def _ngrams(settings: EvidenceSettings) -> HashingVectorizer:
+    return HashingVectorizer(
+        analyzer="char_wb",
+        ngram_range=(settings.shortest, settings.longest),
+        n_features=_CHARACTER_BUCKETS,
+        alternate_sign=False,
+        norm=None,
+        lowercase=False,
+    )
+
+
+def _spelled(texts: Sequence[str], ngrams: HashingVectorizer) -> Any:
+    """(n, buckets) counts of n-grams. They do not cross words, so each distinct word is spelled once."""
+    # Bodies of the release have lost their line breaks: "Measuring cupBowl" is three words here as for Doc2Vec.
+    read = [re.sub(r"(?<=[a-z])(?=[A-Z])", " ", text).lower().split() for text in texts]
+    column: dict[str, int] = {}
+    places = [column.setdefault(word, len(column)) for row in read for word in row]
+    words = sparse.csr_matrix((np.ones(len(places)), places, np.cumsum([0, *map(len, read)])), shape=(len(texts), len(column)))  # fmt: skip
+    counts = words @ ngrams.transform(list(column)) if column else sparse.csr_matrix((len(texts), _CHARACTER_BUCKETS))
+    counts.sum_duplicates()
+    return counts
+
+
+def _weighed(counts: Any, idf: np.ndarray) -> Any:
+    """TF-IDF rows with logarithmic counts, of length 1; an empty text stays zero."""
+    counts.sort_indices()  # sums run in one order, so equal texts get equal numbers to the last bit
+    counts.data = (1 + np.log(counts.data)) * idf[counts.indices]
+    norm = np.sqrt(np.asarray(counts.multiply(counts).sum(axis=1)).ravel())
+    counts.data /= np.repeat(np.where(norm > 0, norm, 1.0), np.diff(counts.indptr))
+    return counts
+
+
+def _scale(values: np.ndarray) -> np.ndarray:
+    """Standard deviation of each column, 1 for a constant one."""
+    deviation = values.std(axis=0)
+    return np.where(deviation > 1e-6, deviation, 1.0).astype(np.float32)
