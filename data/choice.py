@@ -13,8 +13,10 @@ from torch.utils.data import DataLoader
 
 from data.encoding import EncodedQuestions, encode, visible_images, visible_texts
 from data.errors import InputError
+from data.evidence import Evidence, EvidenceSettings
+from data.generated import more_cloze
 from data.images import ImageVectors, image_vectors
-from data.recipeqa import OFFICIAL_COUNTS, ReadReport, find_images, read_questions, split_by_recipe
+from data.recipeqa import OFFICIAL_COUNTS, ReadReport, find_images, fold_of_recipes, read_questions, split_by_recipe
 from data.records import PLACEHOLDER, TASKS, Question
 from data.reducers import ByContent, fit_cached
 from data.sampler import BucketBatchSampler, resumable_loader
@@ -67,6 +69,9 @@ class ChoiceData(pl.LightningDataModule):
         images: folder of the pictures; by default looked for below `root`.
         ingredients: JSON file {recipe id: [ingredient, ...]} whose compounds become single words, or None.
         val_fraction: share of the training recipes that becomes validation where there is no validation file.
+        folds: cut the training file into so many folds by recipe, in place of all other files; `fold` is tested, and of
+            the others `val_fraction` of the recipes validate.
+        fold: from 0.
         text: settings of the text encoder, which is fitted on the training texts.
         features: image feature extractor, or None for text only.
         reducer: reduces image features to the size of the text vectors, fitted on the training images; None gives the
@@ -74,6 +79,10 @@ class ChoiceData(pl.LightningDataModule):
         modality: `text`, or `multimodal`: images of the steps in the document of textual cloze.
         images_per_step: `all` or `first`.
         words: how recipes become words, for a network that reads words; None where none does.
+        evidence: how texts are compared, for a network that reads evidence; None where none does.
+        generate: questions made of each training recipe that shows its titles, besides its own; 0 makes none.
+        read_others: whether the records of other tasks in a validation or test file are read. They lend document
+            frequencies to the transductive rules, and nothing to a model.
         batch_size: questions in a batch.
         num_workers: loader processes; gathering a batch takes well under a millisecond, so 0 is usually best.
         pool: batches that are sorted by length together.
@@ -99,9 +108,14 @@ class ChoiceData(pl.LightningDataModule):
         images: str | None = None,
         ingredients: str | None = None,
         val_fraction: float = 0.15,
+        folds: int | None = None,
+        fold: int = 0,
         modality: str = "text",
         images_per_step: str = "all",
         words: WordSettings | None = None,
+        evidence: EvidenceSettings | None = None,
+        generate: int = 0,
+        read_others: bool = True,
         batch_size: int = 64,
         num_workers: int = 0,
         pool: int = 10,
@@ -121,12 +135,22 @@ class ChoiceData(pl.LightningDataModule):
             raise InputError(f"data.val_fraction={val_fraction}: must lie between 0 and 1")
         if images_per_step not in ("all", "first"):
             raise InputError(f"data.images_per_step={images_per_step}: choose all or first")
-        least = {"batch_size": (batch_size, 1), "pool": (pool, 1), "num_workers": (num_workers, 0)}
+        least = {
+            "batch_size": (batch_size, 1),
+            "pool": (pool, 1),
+            "num_workers": (num_workers, 0),
+            "generate": (generate, 0),
+        }
+        if folds is not None:
+            least["folds"] = (folds, 2)
         if limit is not None:
             least["limit"] = (limit, 1)
         for key, (value, bound) in least.items():
             if not isinstance(value, int) or value < bound:
                 raise InputError(f"data.{key}={value}: must be a whole number of at least {bound}")
+        if folds is not None and fold >= folds:
+            raise InputError(f"data.fold={fold}: there are {folds} folds, numbered from 0")
+        self.folds, self.fold = folds, fold
         self.name, self.tasks = name, tuple(tasks)
         self.text_settings, self.features, self.reducer = text, features, reducer
         self.builder, self.root, self.images, self.ingredients = builder, root, images, ingredients
@@ -135,6 +159,8 @@ class ChoiceData(pl.LightningDataModule):
         self.multimodal, self.images_per_step = modality == "multimodal", images_per_step
         self.words: WordSettings | None = words
         self.word_vectors: WordVectors | None = None
+        self.evidence_settings, self.generate, self.read_others = evidence, generate, read_others
+        self.evidence: Evidence | None = None
         self.batch_size, self.num_workers, self.pool = batch_size, num_workers, pool
         self.limit, self.cache = limit, Path(cache)
 
@@ -190,24 +216,33 @@ class ChoiceData(pl.LightningDataModule):
         """Questions of a split, of all tasks in its file. Fills `notes`, `unreadable` and `reports`."""
         files = self.files()
         source = "train" if self.overfit else split
-        if source == "test" and "test" not in files:
+        if self.folds is not None:
+            files = {"train": files["train"]} if "train" in files else files
+        if source == "test" and "test" not in files and self.folds is None:
             source = "val"
             self.note("no test file: tested on the validation questions, which also chose the checkpoint")
         divided = "val" not in files and "train" in files  # validation comes out of the training file
-        part = source if divided and source in ("train", "val") else None
+        part = source if divided and (source in ("train", "val") or self.folds is not None) else None
         path = files.get("train" if part else source)
         if path is None:
             raise InputError(f"data={self.name}: no file for the {source} split; give data.{source}_file=<file>")
+        wanted = TASKS if self.read_others or path == files.get("train") else self.tasks
         if path not in self._read:
-            self._read[path] = read_questions(path, on_bad_record=self.on_bad_record)
+            self._read[path] = read_questions(path, wanted, on_bad_record=self.on_bad_record)
         questions, report = self._read[path]
         if report.skipped:
             self.note(
                 f"{path.name}: {len(report.skipped)} bad records left out; where they are scored they count as wrong"
             )
         read = {task: sum(q.task == task for q in questions) for task in TASKS}
-        self.unreadable[split] = {t: 0 if part else report.tasks.get(t, 0) - read[t] for t in TASKS}
+        self.unreadable[split] = {t: 0 if part or t not in wanted else report.tasks.get(t, 0) - read[t] for t in TASKS}
         self.reports[split] = report
+        if part is not None and self.folds is not None:
+            held = fold_of_recipes(questions, self.folds, self.fold, self.seed)
+            self.note(f"fold {self.fold} of {self.folds}, by recipe, is tested; no other file is used")
+            if part == "test":
+                return [q for q in questions if q.recipe_id in held]
+            questions = [q for q in questions if q.recipe_id not in held]
         if part is not None:
             train, val = split_by_recipe(questions, self.val_fraction, self.seed)
             questions = train if part == "train" else val
@@ -273,6 +308,12 @@ class ChoiceData(pl.LightningDataModule):
         assert self.encoder is not None
         if self.words is not None and self.word_vectors is None:
             self._fit_words(self.words, self.encoder, read.get("train") or self.read("train"))
+        if "train" in asked and self.generate:
+            asked["train"] = [*asked["train"], *more_cloze(read["train"], self.generate, self.seed)]
+        if self.evidence_settings is not None and self.evidence is None:
+            training = read.get("train") or self.read("train")
+            made = more_cloze(training, self.generate, self.seed)
+            self.evidence = Evidence.fit([*training, *made], self.evidence_settings)
         texts = list(dict.fromkeys(t for questions in asked.values() for q in questions for t in visible_texts(q)))
         store = self.text_store(texts)
         images = self._prepare_images(asked)
@@ -292,6 +333,8 @@ class ChoiceData(pl.LightningDataModule):
             if self.words is not None and self.word_vectors is not None:
                 names, tokens = self._ingredients(questions), self.encoder.tokens
                 self.encoded[split].words = encode_words(questions, self.words, tokens, self.word_vectors, names)
+            if self.evidence is not None:
+                self.encoded[split].evidence = self.evidence.encode(questions, f"evidence: {split}")
         self.questions |= {split: questions for split, questions in asked.items() if split != "train"}
         if "train" in read and "test" in read and not self.overfit:
             shared = {q.recipe_id for q in asked["test"]} & {q.recipe_id for q in asked["train"]}
@@ -424,6 +467,7 @@ class ChoiceData(pl.LightningDataModule):
             "image_size": self.image_size,
             "image_reducer": "linear" if self.reduces_in_network and self.image_size else "none",
             "task": self.tasks[0] if len(self.tasks) == 1 else "all",
+            "indicators": len(self.evidence.vocabulary) if self.evidence is not None else 0,
             "word_size": self.word_vectors.size if self.word_vectors is not None else None,
         }
 
@@ -439,6 +483,8 @@ class ChoiceData(pl.LightningDataModule):
             state["features"] = self.features.settings()
         if self.words is not None and self.words.vectors is not None and self.word_vectors is not None:
             state |= {"words": self.word_vectors.state_dict(), "words_digest": self.word_vectors.digest()}
+        if self.evidence is not None:
+            state |= {"evidence": self.evidence.state_dict(), "evidence_digest": self.evidence.digest()}
         return state
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
@@ -447,6 +493,7 @@ class ChoiceData(pl.LightningDataModule):
         fitted = {
             "text_digest": "vocabulary",
             "words_digest": "word vectors",
+            "evidence_digest": "evidence",
             "reducer_digest": "image reducer",
             "features": "features",
         }
@@ -468,7 +515,9 @@ class ChoiceData(pl.LightningDataModule):
                 self.word_vectors = WordVectors.from_state_dict(state["words"])
             elif self.words is not None:  # those of the encoder
                 self.word_vectors = WordVectors(encoder.words, encoder.word_vectors)
-        except (KeyError, TypeError, AttributeError) as error:
+            if self.evidence_settings is not None:
+                self.evidence = Evidence.from_state_dict(state["evidence"])
+        except (KeyError, TypeError, AttributeError, ValueError) as error:
             raise InputError(f"{origin}: carries no usable text encoder ({error!r}); train anew") from None
         if encoder.digest() != digest:
             raise InputError(f"{origin}: its vocabulary is not the one it was trained with; use another checkpoint")

@@ -15,6 +15,7 @@ from data.recipeqa import twins as twins_of
 from data.records import PLACEHOLDER, TASKS, Question, Step
 
 if TYPE_CHECKING:
+    from data.evidence import EncodedEvidence
     from data.words import EncodedWords
 
 # An element is one int32: text row r is r + 1, image row r is -(r + 1), 0 is the empty text.
@@ -61,6 +62,7 @@ class EncodedQuestions:
     image_vectors: np.ndarray  # (rows, D_image), memory-mapped; may have no row
     absent_image: np.ndarray  # (D_image,) the vector of no picture: zeros before reduction
     words: "EncodedWords | None" = None  # for networks that read words
+    evidence: "EncodedEvidence | None" = None  # for networks that weigh evidence
 
     def __len__(self) -> int:
         return len(self.answer)
@@ -89,7 +91,8 @@ class EncodedQuestions:
             twins: (B, K) bool, wrong choices that read like the right one.
             answer: (B,) int64.
             index: (B,) int64, number of the question in its split; for reports, no input of a network.
-            Where words are read, also what `data.words.EncodedWords.batch` gives.
+            Where words are read or evidence is weighed, also what `data.words.EncodedWords.batch` or
+            `data.evidence.EncodedEvidence.batch` gives.
         """
         rows = np.asarray(indices, np.int64)
         starts = self.offsets[rows]
@@ -130,6 +133,7 @@ class EncodedQuestions:
             "answer": torch.from_numpy(self.answer[rows]),
             "index": torch.from_numpy(rows),
             **(self.words.batch(rows) if self.words is not None else {}),
+            **(self.evidence.batch(rows) if self.evidence is not None else {}),
         }
 
 

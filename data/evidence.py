@@ -9,9 +9,10 @@ import hashlib
 import math
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from functools import lru_cache
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -56,6 +57,7 @@ class EvidenceSettings:
             raise InputError(f"evidence.shortest={self.shortest}: exceeds evidence.longest={self.longest}")
 
 
+@lru_cache(maxsize=1 << 16)
 def stem(word: str) -> str:
     """A word without its ending: `baking`, `baked` and `bakes` become `bak`. Crude, but fitted on nothing."""
     for suffix in _SUFFIXES:
@@ -102,7 +104,7 @@ class Evidence:
         self._rows = {indicator: row for row, indicator in enumerate(self.vocabulary, 1)}
         self._ngrams = _ngrams(settings)
         self.channel_scale = np.ones(len(CHANNELS), np.float32) if channel_scale is None else channel_scale
-        self.style_scale = np.ones(STYLE_SIZE + len(KINSHIP), np.float32) if style_scale is None else style_scale
+        self.style_scale = np.ones(STYLE_SIZE, np.float32) if style_scale is None else style_scale
 
     # -- fitting
 
@@ -139,6 +141,7 @@ class Evidence:
     def encode(self, questions: Sequence[Question], description: str = "evidence") -> "EncodedEvidence":
         """Numbers of some questions; those of the visual tasks have steps and no text to compare them with."""
         evidence, style, words, steps = [], [], [], []
+        tables = self._tables(())
         for start, question in enumerate(tqdm(questions, desc=description, unit=" questions", leave=False)):
             if start % 1000 == 0:  # tables of a whole large file would fill gigabytes
                 tables = self._tables([q for q in questions[start : start + 1000] if q.task == "textual_cloze"])
@@ -146,16 +149,19 @@ class Evidence:
             steps.append(_document_positions(question))
             if question.task != "textual_cloze":
                 evidence.append(np.zeros((len(CHANNELS), 4 + k, len(question.context)), np.float32))
-                style.append(np.zeros((k, STYLE_SIZE + len(KINSHIP)), np.float32))
+                style.append(np.zeros((k, STYLE_SIZE), np.float32))
                 words.append([[] for _ in range(k)])
                 continue
             channels, kinship = self._channels(question, tables)
             evidence.append((channels / self.channel_scale[:, None, None]).astype(np.float32))
             known = [t for t in question.question if t != PLACEHOLDER]
-            written = [np.concatenate([style_of(c[0], known), kin]) for c, kin in zip(question.choices, kinship, strict=True)]  # fmt: skip
+            written = [
+                np.concatenate([style_of(choice[0], known), kin])
+                for choice, kin in zip(question.choices, kinship, strict=True)
+            ]
             style.append((np.stack(written) / self.style_scale).astype(np.float32))
-            slot = _slot(question)
-            words.append([[self._rows[i] for i in _indicators(c[0], slot) if i in self._rows] for c in question.choices])  # fmt: skip
+            rows, slot = self._rows, _slot(question)
+            words.append([[rows[i] for i in _indicators(c[0], slot) if i in rows] for c in question.choices])
         return EncodedEvidence(evidence, np.stack(style), words, steps)
 
     def _channels(self, question: Question, tables: "_Tables") -> tuple[np.ndarray, np.ndarray]:
@@ -195,19 +201,14 @@ class Evidence:
 
     def _tables(self, questions: Sequence[Question]) -> "_Tables":
         """Stems and TF-IDF rows of every text of some questions, each text once."""
-        texts = list(dict.fromkeys(["", *(t for q in questions for t in (*(s.body for s in q.context), *q.question, *(c[0] for c in q.choices)))]))  # fmt: skip
-        read = [stems(text) for text in texts]
-        column: dict[str, int] = {}
-        words = sparse.csr_matrix(
-            (np.ones(sum(map(len, read))), [column.setdefault(w, len(column)) for r in read for w in r], np.cumsum([0, *map(len, read)])),
-            shape=(len(texts), max(len(column), 1)),
-        )  # fmt: skip
-        words.sum_duplicates()
-        idf = np.asarray([self.idf.get(word, self.unseen) for word in column] or [1.0])
-        grams = _spelled(texts, self._ngrams)
-        return _Tables(
-            texts, dict(zip(texts, read, strict=True)), _weighed(words, idf), _weighed(grams, self.characters)
-        )
+        texts = {"": None}  # the placeholder reads as the empty text
+        for q in questions:
+            texts.update(dict.fromkeys([*(step.body for step in q.context), *q.question, *(c[0] for c in q.choices)]))
+        read = {text: stems(text) for text in texts}
+        words, column = _counts(list(read.values()))
+        idf = np.asarray([self.idf.get(word, self.unseen) for word in column])
+        grams = _spelled(list(texts), self._ngrams)
+        return _Tables(read, _weighed(words, idf), _weighed(grams, self.characters))
 
     # -- what a checkpoint carries
 
@@ -227,8 +228,9 @@ class Evidence:
     @classmethod
     def from_state_dict(cls, state: dict[str, Any]) -> "Evidence":
         idf = dict(zip(state["stems"], state["idf"].tolist(), strict=True))
-        arrays = (state["channel_scale"].numpy(), state["style_scale"].numpy())
-        return cls(EvidenceSettings(**state["settings"]), idf, state["steps"], state["characters"].numpy(), state["vocabulary"], *arrays)  # fmt: skip
+        settings, scales = EvidenceSettings(**state["settings"]), (state["channel_scale"], state["style_scale"])
+        arrays = [array.numpy() for array in (state["characters"], *scales)]
+        return cls(settings, idf, state["steps"], arrays[0], state["vocabulary"], *arrays[1:])
 
     def digest(self) -> str:
         """Of everything fitted."""
@@ -241,9 +243,9 @@ class Evidence:
 class _Tables:
     """What is known of some texts: their stems, and rows of length 1 over stems and over hashed n-grams."""
 
-    def __init__(self, texts: Sequence[str], stems: dict[str, list[str]], words: Any, grams: Any) -> None:
+    def __init__(self, stems: dict[str, list[str]], words: Any, grams: Any) -> None:
         self.stems, self.words, self.grams = stems, words, grams
-        self._row = {text: row for row, text in enumerate(texts)}
+        self._row = {text: row for row, text in enumerate(stems)}
 
     def rows(self, texts: Sequence[str]) -> np.ndarray:
         """Rows of some of the texts."""
@@ -267,7 +269,7 @@ class EncodedEvidence:
             step: (B, T) int64 places of the steps in the document; -1 where a step is empty or there is none.
             step_mask: (B, T) bool, True at steps, empty ones too.
             style: (B, K, S) float32.
-            words: (B, K, M) int64 rows of the network's table of indicators; 0 where there is none.
+            indicators: (B, K, M) int64 rows of the network's table of indicators; 0 where there is none.
         """
         longest = max(len(self.steps[i]) for i in indices)
         channels, elements, _ = self.evidence[indices[0]].shape
@@ -283,7 +285,7 @@ class EncodedEvidence:
             step[b, :length], mask[b, :length] = self.steps[i], True
             for k, row in enumerate(self.words[i]):
                 words[b, k, : len(row)] = row
-        parts = {"evidence": evidence, "step": step, "step_mask": mask, "words": words}
+        parts = {"evidence": evidence, "step": step, "step_mask": mask, "indicators": words}
         parts["style"] = self.style[np.asarray(indices)]
         return {key: torch.from_numpy(value) for key, value in parts.items()}
 
@@ -297,11 +299,11 @@ def _document_positions(question: Question) -> np.ndarray:
 # -- how a choice is written
 
 
-def _share(test: Any) -> Any:
-    return lambda text: float(np.mean([test(w) for w in text.split()])) if text.split() else 0.0
+def _share(test: Callable[[str], bool]) -> Callable[[str], float]:
+    return lambda text: _mean([float(test(word)) for word in text.split()])
 
 
-_LOOKS = (
+_LOOKS: tuple[Callable[[str], float], ...] = (
     _share(lambda word: word[:1].isupper()),
     lambda text: float(text.isupper()),
     lambda text: float(text[:1].islower()),
@@ -317,21 +319,25 @@ _LOOKS = (
     lambda text: float(" the " in text.lower()),
     lambda text: float("," in text),
 )
-STYLE_SIZE = 6 + 2 * len(_LOOKS) + 2
+STYLE_SIZE = 6 + 2 * len(_LOOKS) + 2 + len(KINSHIP)
+
+
+def _mean(values: Sequence[float]) -> float:
+    return sum(values) / len(values) if values else 0.0
 
 
 def style_of(choice: str, known: Sequence[str]) -> np.ndarray:
-    """(STYLE_SIZE,) how a choice is written, and how that differs from the titles which the question shows.
+    """(STYLE_SIZE - 4,) how a choice is written, and how that differs from the titles which the question shows.
 
     Lengths in words and characters (logarithms; distances from the mean of the titles), case, punctuation, digits, an
     opening "the" or "-ing"; whether it is empty, or repeats a title that is shown.
     """
     lengths = math.log1p(len(choice.split())), math.log1p(len(choice))
-    usual = [math.log1p(float(np.mean([len(t.split()) for t in known] or [0]))), math.log1p(float(np.mean([len(t) for t in known] or [0])))]  # fmt: skip
+    usual = math.log1p(_mean([len(t.split()) for t in known])), math.log1p(_mean([len(t) for t in known]))
     difference = lengths[0] - usual[0]
     found = [*lengths, abs(difference), abs(lengths[1] - usual[1]), difference, difference**2]
     for look in _LOOKS:
-        away = look(choice) - float(np.mean([look(t) for t in known] or [0.0]))
+        away = look(choice) - _mean([look(t) for t in known])
         found += [away, abs(away)]
     said = choice.strip().lower()
     return np.asarray([*found, float(not said), float(said in [t.strip().lower() for t in known])])
@@ -362,7 +368,7 @@ def _ngrams(settings: EvidenceSettings) -> HashingVectorizer:
         ngram_range=(settings.shortest, settings.longest),
         n_features=_CHARACTER_BUCKETS,
         alternate_sign=False,
-        norm=None,
+        norm=cast(str, None),  # the stubs do not know that it may be None
         lowercase=False,
     )
 
@@ -371,12 +377,21 @@ def _spelled(texts: Sequence[str], ngrams: HashingVectorizer) -> Any:
     """(n, buckets) counts of n-grams. They do not cross words, so each distinct word is spelled once."""
     # Bodies of the release have lost their line breaks: "Measuring cupBowl" is three words here as for Doc2Vec.
     read = [re.sub(r"(?<=[a-z])(?=[A-Z])", " ", text).lower().split() for text in texts]
-    column: dict[str, int] = {}
-    places = [column.setdefault(word, len(column)) for row in read for word in row]
-    words = sparse.csr_matrix((np.ones(len(places)), places, np.cumsum([0, *map(len, read)])), shape=(len(texts), len(column)))  # fmt: skip
-    counts = words @ ngrams.transform(list(column)) if column else sparse.csr_matrix((len(texts), _CHARACTER_BUCKETS))
+    words, column = _counts(read)
+    counts: Any = words @ ngrams.transform(list(column))
     counts.sum_duplicates()
     return counts
+
+
+def _counts(texts: Sequence[Sequence[str]]) -> tuple[Any, dict[str, int]]:
+    """Counts (n, V) of the words of some texts, and the column of each word; V is at least 1."""
+    column: dict[str, int] = {}
+    places = [column.setdefault(word, len(column)) for text in texts for word in text]
+    ends = np.cumsum([0, *map(len, texts)])
+    column = column or {"": 0}
+    counts: Any = sparse.csr_matrix((np.ones(len(places)), places, ends), shape=(len(texts), len(column)))
+    counts.sum_duplicates()
+    return counts, column
 
 
 def _weighed(counts: Any, idf: np.ndarray) -> Any:

@@ -510,6 +510,19 @@ def _count_and_names(qids: list[str], most: int = 3) -> str:
 # Splitting and images
 
 
+def fold_of_recipes(questions: Sequence[Question], folds: int, fold: int, seed: int) -> set[str]:
+    """The recipes of one of several folds of like size; where a recipe falls depends on all ids and the seed.
+
+    All tasks of a recipe fall together: its visual records show the titles that its textual records hide.
+    """
+    recipes = sorted(
+        {q.recipe_id for q in questions}, key=lambda r: hashlib.sha256(f"{seed}:fold:{r}".encode()).digest()
+    )
+    if len(recipes) < folds:
+        raise InputError(f"data.folds={folds}: the file holds {len(recipes)} recipes; ask for fewer folds")
+    return set(recipes[fold::folds])
+
+
 def split_by_recipe(questions: Sequence[Question], fraction: float, seed: int) -> tuple[list[Question], list[Question]]:
     """Part `questions` into (train, val) so that no recipe is on both sides; about `fraction` of the recipes to val.
 

@@ -37,6 +37,8 @@ _READING = (
     "modality",
     "images_per_step",
     "words",
+    "evidence",
+    "generate",
     "encoding",
     "image_input",
     "sentences",

@@ -9,6 +9,7 @@ from data.errors import InputError
 ALLOWED_TARGETS = frozenset(
     (
         "data.choice.ChoiceData",
+        "data.evidence.EvidenceSettings",
         "data.images.EfficientNetLite0",
         "data.images.ReleasedFeatures",
         "data.images.ResNet50",
@@ -31,6 +32,7 @@ ALLOWED_TARGETS = frozenset(
         "engine.freezing.AlternatingFreeze",
         "engine.trackers.mlflow_logger",
         "engine.trackers.wandb_logger",
+        "models.aligned_reader.AlignedReader",
         "models.choice.ChoiceTask",
         "models.impatient_reader.ImpatientReader",
         "models.im2recipe.Im2Recipe",
