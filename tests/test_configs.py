@@ -167,7 +167,8 @@ def test_experiments_carry_what_the_paper_reports():
     for name in options("experiment"):
         text = (CONF / "experiment" / f"{name}.yaml").read_text()
         assert text.startswith("# @package _global_"), name
-        assert "arXiv" in text and "published" in text, f"{name}: say paper and numbers"
+        ours = "Not a published setting" in text and "docs/" in text  # its figures are in the documentation
+        assert ours or ("arXiv" in text and "published" in text), f"{name}: say paper and numbers"
 
 
 def test_no_config_names_a_path_of_a_machine():
