@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
+from data.checksums import verify
 from data.errors import InputError
 from data.images import FORMATS, MAX_PIXELS
 
@@ -141,6 +142,7 @@ def _decode(path: Path, longest_side: int) -> Image.Image:
         data = path.read_bytes()
     except OSError as error:
         raise InputError(f"{path}: the picture cannot be read ({error.strerror}); check the image folder") from None
+    verify(path, data)
     try:
         picture = Image.open(io.BytesIO(data), formats=FORMATS)
     except Image.DecompressionBombError:

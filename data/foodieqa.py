@@ -20,6 +20,7 @@ from typing import Any
 import pytorch_lightning as pl
 from torch.utils.data import DataLoader
 
+from data.checksums import verify
 from data.errors import InputError
 from data.food_names import display_category as display_category
 from data.food_names import display_cuisine as display_cuisine
@@ -192,6 +193,8 @@ def _load(path: Path) -> tuple[list[Any], str]:
         raise InputError(f"{path}: cannot be read ({reason}); give a JSON file in the released schema") from None
     if len(content) > MAX_BYTES:
         raise InputError(f"{path}: is larger than {MAX_BYTES >> 20} MiB, so it is no file of questions; check the path")
+    sha256 = hashlib.sha256(content).hexdigest()
+    verify(path, sha256)
     if not content.strip():
         raise InputError(f"{path}: the file is empty; fetch it again")
     try:
@@ -212,7 +215,7 @@ def _load(path: Path) -> tuple[list[Any], str]:
         raise InputError(f"{path}: holds {_kind(top)} and must hold one array of records; check that it is the file")
     if not top:
         raise InputError(f"{path}: its array is empty; fetch the file again")
-    return top, hashlib.sha256(content).hexdigest()
+    return top, sha256
 
 
 def _kind(value: object) -> str:

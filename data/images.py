@@ -4,7 +4,6 @@ import hashlib
 import importlib.metadata
 import io
 import json
-import pickle
 import warnings
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -21,7 +20,9 @@ from torch.nn.utils.fusion import fuse_conv_bn_eval
 from torchvision.io import ImageReadMode, decode_image
 from torchvision.transforms.v2 import functional as transforms
 
+from data.checksums import verify
 from data.errors import InputError
+from data.pickles import load_plain
 from data.records import PLACEHOLDER
 from data.reducers import one_thread
 from data.store import VectorStore, build_store, file_digest
@@ -42,7 +43,7 @@ def decode(path: Path, decoder: str = "torchvision", max_pixels: int = MAX_PIXEL
 
     `decoder` is `torchvision`, or `pil` for the slower reference path; what is no plain JPEG (CMYK, PNG, WebP, GIF)
     always takes the reference path. InputError where the file is absent, truncated, no picture, or its header states
-    more than `max_pixels` pixels (checked before anything is decoded).
+    more than `max_pixels` pixels (checked before anything is decoded), or it differs from its SHA256SUMS.
     """
     if decoder not in ("torchvision", "pil"):
         raise InputError(f"features.decoder={decoder}: is unknown; use torchvision or pil")
@@ -51,6 +52,7 @@ def decode(path: Path, decoder: str = "torchvision", max_pixels: int = MAX_PIXEL
         data = path.read_bytes()
     except OSError as error:
         raise InputError(f"{path}: the picture cannot be read ({error.strerror}); check the image folder") from None
+    verify(path, data)
     simple = read_header(data, path, max_pixels)
     try:
         if decoder == "torchvision" and simple:
@@ -359,11 +361,10 @@ class ReleasedFeatures:
                 with open(self.path, "rb") as file:
                     text = file.read(1) in (b"{", b"[", b" ", b"\n")
                     file.seek(0)
-                    features = json.load(file) if text else _PlainUnpickler(file, encoding="latin1").load()
+                    features = json.load(file) if text else load_plain(file, arrays=True)
             except OSError as error:
                 raise InputError(f"{self.path}: the feature file cannot be read ({error.strerror})") from None
-            except (ValueError, EOFError, pickle.UnpicklingError, IndexError, KeyError, TypeError, AttributeError,
-                    ImportError, MemoryError, OverflowError, RecursionError) as error:  # fmt: skip
+            except (ValueError, MemoryError, RecursionError) as error:  # PickleFault is a ValueError
                 reason = str(error).split("\n")[0][:160]
                 raise InputError(f"{self.path}: is no plain feature file ({reason}); fetch it again") from None
             if not isinstance(features, dict) or not features:
@@ -379,6 +380,7 @@ class ReleasedFeatures:
         state = status.st_size, status.st_mtime_ns
         if self._digest is None or self._digest[0] != state:  # asked several times a run; gigabytes take seconds
             self._digest = state, file_digest(self.path)
+            verify(self.path, self._digest[1])
         return {"extractor": "released features", "file": self._digest[1]}
 
     def extract(self, paths: Sequence[Path], batch_size: int | None = None) -> np.ndarray:
@@ -390,8 +392,8 @@ class ReleasedFeatures:
             if name not in features:
                 raise InputError(f"{self.path}: has no features of {name}; it is a feature file of another set")
             try:
-                vector = np.asarray(features[name], np.float64).squeeze()
-            except (TypeError, ValueError):
+                vector = _vector(features[name], self.size)
+            except (TypeError, ValueError, OverflowError):
                 vector = np.empty(0)
             if vector.shape != (self.size,):
                 what = f"{vector.shape} and not {self.size} numbers; set features.size or fetch the file again"
@@ -402,19 +404,27 @@ class ReleasedFeatures:
         return vectors
 
 
-class _PlainUnpickler(pickle.Unpickler):
-    """Builds containers, numbers, strings and numpy arrays of numbers; nothing else is ever imported or called."""
+def _vector(value: Any, size: int) -> np.ndarray:
+    """(size,) float64 of an array, or of lists that hold one value each around or inside the numbers.
 
-    _ALLOWED = frozenset(
-        [(f"numpy.{core}.multiarray", name) for core in ("core", "_core") for name in ("_reconstruct", "scalar")]
-        + [(f"numpy.{core}.numeric", "_frombuffer") for core in ("core", "_core")]
-        + [("numpy", "ndarray"), ("numpy", "dtype"), ("_codecs", "encode"), ("collections", "OrderedDict")]
-    )
+    Lists are told by their lengths first: nested in one another they could stand for more numbers than memory holds.
+    """
+    value = _inside(value)
+    if isinstance(value, list | tuple):
+        if len(value) != size:
+            return np.empty(len(value))
+        value = [_inside(item) for item in value]
+        if any(isinstance(item, list | tuple | dict) for item in value):
+            return np.empty(0)
+    return np.asarray(value, np.float64).squeeze()
 
-    def find_class(self, module: str, name: str) -> Any:
-        if (module, name) not in self._ALLOWED:
-            raise pickle.UnpicklingError(f"it asks for {module}.{name}, which no feature file needs")
-        return super().find_class(module, name)
+
+def _inside(value: Any) -> Any:
+    for _ in range(8):
+        if not isinstance(value, list | tuple) or len(value) != 1:
+            return value
+        value = value[0]
+    return value
 
 
 # ---- names to vectors ------------------------------------------------------------------------------------------------

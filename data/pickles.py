@@ -4,8 +4,10 @@ Released features, class tables and LMDB records of the field are pickles. Here 
 (pickletools), and the few names an array needs are played by stand-ins that check shape, type and size.
 """
 
+import os
 import pickle
 import pickletools
+import re
 from collections.abc import Iterator
 from typing import Any, BinaryIO
 
@@ -44,12 +46,27 @@ def load_plain(file: BinaryIO, arrays: bool = False) -> Any:
         raise PickleFault(" ".join(f"{error}".split())[:120] or type(error).__name__) from None
 
 
+_OPERATIONS = {operation.code.encode("latin1"): operation for operation in pickletools.opcodes}
+_FLOATS = re.compile(rb"(?:G.{8})*", re.DOTALL)  # operations BINFLOAT in a row: half a billion in a file of features
+_ROW = 9 * 4096
+
+
 def _look_over(file: BinaryIO, allowed: frozenset[str]) -> None:
     memoised = 0
-    for operation, argument, _ in pickletools.genops(file):
+    while True:
+        operation = _OPERATIONS.get(code := file.read(1))
+        if operation is None:
+            raise PickleFault("it is truncated" if not code else f"it holds the unknown operation {code!r}")
         name = operation.name
         if name not in allowed:
             raise PickleFault(f"it holds the operation {name}, which plain data does not need")
+        argument = None if operation.arg is None else operation.arg.reader(file)  # type: ignore[attr-defined]
+        if name == "STOP":
+            return
+        if name == "BINFLOAT":
+            row = file.read(_ROW)
+            whole = _FLOATS.match(row)
+            file.seek((whole.end() if whole else 0) - len(row), os.SEEK_CUR)
         if name in ("PUT", "BINPUT", "LONG_BINPUT"):
             memoised += 1
             if isinstance(argument, int) and argument > memoised:  # would make the reader allocate a table of that size
@@ -135,6 +152,7 @@ _STAND_INS: dict[tuple[str, str], Any] = {
     ("numpy", "dtype"): _Dtype,
     ("_codecs", "encode"): _encode,
     ("__builtin__", "bytes"): _no_bytes,  # empty bytes in the protocols of Python 2
+    ("collections", "OrderedDict"): dict,
 }
 for _core in ("core", "_core"):
     _STAND_INS[f"numpy.{_core}.multiarray", "_reconstruct"] = _reconstruct
@@ -155,6 +173,9 @@ def _without_stand_ins(value: Any) -> Any:
     return value
 
 
+_LEAVES = frozenset((float, int, str, bool, bytes, type(None)))
+
+
 def _containers(value: Any) -> Iterator[Any]:
     seen: set[int] = set()
     left = [value]
@@ -162,7 +183,10 @@ def _containers(value: Any) -> Iterator[Any]:
         item = left.pop()
         if isinstance(item, dict | list | tuple) and id(item) not in seen:
             seen.add(id(item))
-            left.extend(item.values() if isinstance(item, dict) else item)
+            entries = item.values() if isinstance(item, dict) else item
+            if _LEAVES.issuperset(map(type, entries)):  # rows of numbers, half a billion of them
+                continue
+            left.extend(entries)
             if not isinstance(item, tuple):
                 yield item
         elif isinstance(item, _Dtype) or callable(item):

@@ -24,7 +24,9 @@ import numpy as np
 import pyarrow as pa
 from tqdm import tqdm
 
+from data.checksums import verify_file
 from data.errors import InputError
+from data.files import unpacked
 from data.pickles import PickleFault, load_plain
 from data.recipes import (
     BATCH,
@@ -48,6 +50,7 @@ log = logging.getLogger(__name__)
 FORMAT = 1
 OFFICIAL_PAIRS = {"train": 238_408, "val": 51_119, "test": 51_304}
 MAX_RECORD = 16 << 20  # bytes of JSON between two records; the longest recipes have some ten thousand
+MAX_DEPTH = 1000  # of a record; unpaired brackets in texts count too
 MAX_ITEMS = 10_000  # lines, instructions or pictures of one recipe
 MAX_PICKLE = 1 << 30
 MAX_LINES = 20_000_000  # of a list of ids
@@ -102,10 +105,10 @@ class _Stream:
     def __init__(self, raw: IO[bytes], path: Path) -> None:
         packed = raw.read(2) == b"\x1f\x8b"
         raw.seek(0)
-        self._file = gzip.GzipFile(fileobj=raw) if packed else raw
+        self._file = unpacked(raw, path) if packed else raw
         self._path = path
         self._begun = False
-        self.since_record = 0
+        self.since_record = self.depth = 0
         self.number = 0
 
     def read(self, size: int = -1) -> bytes:
@@ -115,6 +118,12 @@ class _Stream:
         self._begun, begun = True, self._begun
         if not begun and data.strip() and not data.lstrip().startswith(b"["):
             raise InputError(f"{self._path}: holds no list of records; check that it is the right file")
+        # The parser copies the path to each value: nested a hundred thousand deep, a small file would take hours.
+        self.depth += data.count(b"[") + data.count(b"{") - data.count(b"]") - data.count(b"}")
+        if self.depth > MAX_DEPTH:
+            raise InputError(
+                f"{self._path}: record {self.number + 1} is nested too deeply; check that it is the right file"
+            )
         self.since_record += len(data)
         if self.since_record > MAX_RECORD:
             raise InputError(
@@ -137,7 +146,7 @@ def read_records(path: Path) -> Iterator[tuple[int, Any]]:
             with tqdm(total=size, desc=f"read {path.name}", unit="B", unit_scale=True, smoothing=0.1) as bar:
                 for record in ijson.items(stream, "item", buf_size=1 << 16, use_float=True):
                     number += 1
-                    stream.number, stream.since_record = number, 0
+                    stream.number, stream.since_record, stream.depth = number, 0, 0
                     if number % 1024 == 0:
                         bar.update(raw.tell() - bar.n)
                     yield number, record
@@ -313,6 +322,7 @@ def make_part(cache: Path, kind: str, source: Path, on_bad_record: str = "raise"
         return Part(path, source, manifest["records"], manifest["bad"], manifest["bad_records"])
 
     def write(folder: Path) -> None:
+        verify_file(source)
         bad: list[dict[str, Any]] = []
         numbers = array("q")  # of the records kept
         count = 0
@@ -676,6 +686,7 @@ def read_classes(path: Path) -> tuple[dict[str, int], list[str]]:
     try:
         if path.stat().st_size > MAX_PICKLE:
             raise InputError(f"{path}: has more than {MAX_PICKLE >> 20} MiB; check that it is the right file")
+        verify_file(path)
         with open(path, "rb") as file:
             class_of, names = load_plain(file), load_plain(file)
     except PickleFault as error:
@@ -748,11 +759,12 @@ def find_photos(root: str | Path) -> Photos:
 def read_id_list(path: Path) -> list[str]:
     """Recipe ids of a text file, one a line, plain or gzip-compressed; empty lines are passed over."""
     ids: list[str] = []
+    verify_file(path)
     try:
         with open(path, "rb") as raw:
             packed = raw.read(2) == b"\x1f\x8b"
             raw.seek(0)
-            lines = gzip.GzipFile(fileobj=raw) if packed else raw
+            lines = unpacked(raw, path) if packed else raw
             number = 0
             while line := lines.readline(4 * MAX_ID + 3):
                 number += 1

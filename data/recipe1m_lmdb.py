@@ -16,6 +16,7 @@ from typing import Any
 import lmdb
 import numpy as np
 
+from data.checksums import verify_file
 from data.errors import InputError
 from data.pickles import PickleFault, load_plain
 from data.recipes import id_fault
@@ -23,6 +24,7 @@ from data.recipes import id_fault
 MAX_VALUE = 64 << 20  # bytes of one record; the released ones have about 25 kB
 MAX_KEYS = 1 << 30  # bytes of the list of keys
 SENTENCE_SIZE = 1024
+MAX_HASHED = 1 << 30  # bytes of a database that is compared with SHA256SUMS when opened; larger ones by task=check
 
 
 @dataclass(frozen=True)
@@ -117,6 +119,12 @@ def _open(path: Path) -> Any:
             base = lmdb.open(str(path), subdir=path.is_dir(), readonly=True, lock=False, readahead=False)
         except lmdb.Error as error:
             raise InputError(f"{path}: is no LMDB ({error}); unpack the released archive again") from None
+        file = path / "data.mdb" if path.is_dir() else path
+        if file.stat().st_size < (base.info()["last_pgno"] + 1) * base.stat()["psize"]:
+            base.close()  # reading a page that is not there would end the process by a signal
+            raise InputError(f"{file}: is truncated; unpack the released archive again")
+        if file.stat().st_size <= MAX_HASHED:
+            verify_file(file)
         _environments[key], _opened_by[key] = base, os.getpid()
     return base
 
@@ -161,6 +169,7 @@ def _read_keys(path: Path) -> list[str]:
     try:
         if path.stat().st_size > MAX_KEYS:
             raise InputError(f"{path}: has more than {MAX_KEYS >> 20} MiB; check that it is the right file")
+        verify_file(path)
         with open(path, "rb") as file:
             keys: Any = load_plain(file, arrays=True)
     except PickleFault as error:

@@ -18,8 +18,9 @@ from functools import lru_cache
 from pathlib import Path
 from typing import IO, Any
 
+from data.checksums import verify
 from data.errors import InputError
-from data.files import atomic_file
+from data.files import atomic_file, unpacked
 from data.records import ORDERING_SENTENCE, PLACEHOLDER, QUESTION_TEXT, TASKS, Question, Step
 
 SPLITS = ("train", "val", "test")
@@ -164,10 +165,11 @@ def _load(path: Path, max_bytes: int) -> tuple[list[Any], str]:
     try:
         with path.open("rb") as file:
             sha256 = hashlib.file_digest(file, "sha256").hexdigest()
+            verify(path, sha256)
             file.seek(0)
             compressed = path.suffix == ".gz" or file.read(2) == b"\x1f\x8b"
             file.seek(0)
-            content = _read_at_most(gzip.GzipFile(fileobj=file) if compressed else file, max_bytes, path)
+            content = _read_at_most(unpacked(file, path) if compressed else file, max_bytes, path)
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
         raise InputError(f"{path}: truncated or damaged gzip file ({error}); fetch it again") from None
     except FileNotFoundError:
@@ -195,7 +197,7 @@ def _load(path: Path, max_bytes: int) -> tuple[list[Any], str]:
     return top["data"], sha256
 
 
-def _read_at_most(file: IO[bytes] | gzip.GzipFile, max_bytes: int, path: Path) -> bytes:
+def _read_at_most(file: IO[bytes], max_bytes: int, path: Path) -> bytes:
     chunks, size = [], 0
     while chunk := file.read(1 << 20):
         size += len(chunk)

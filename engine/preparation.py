@@ -7,6 +7,7 @@ from hydra.utils import instantiate
 from omegaconf import DictConfig
 from rich.console import Console
 
+from data.checksums import check_sums, write_sums
 from data.choice import training_texts
 from data.errors import InputError
 from data.recipe1m import find_lists
@@ -16,6 +17,7 @@ from data.vocabulary import ingredient_elements
 from engine.build import FOOD, RETRIEVAL
 from engine.console import make_console, say
 
+SHOWN = 20  # damaged files in the terminal
 WORDS_AT_ONCE = 50_000  # recipes whose word vectors are made within minutes
 
 
@@ -29,9 +31,43 @@ def prepare(cfg: DictConfig) -> None:
     else:
         tasks = {"all": _everything, "download": _download, "check": _check, "neighbours": _neighbours}
         tasks["questions"] = _questions
+    tasks["checksums"] = _write_checksums
     if cfg.task not in tasks:
         raise InputError(f"task={cfg.task}: for data={cfg.data.name} choose among {', '.join(tasks)}")
+    if cfg.task == "check":
+        _compare_checksums(cfg, make_console())
     tasks[cfg.task](cfg, make_console())
+
+
+def _folders(cfg: DictConfig) -> list[Path]:
+    """The folders of the user's own files that the config names."""
+    found = [Path(str(cfg.data[key])) for key in ("root", "images") if cfg.data.get(key)]
+    return [folder for folder in dict.fromkeys(found) if folder.is_dir()]
+
+
+def _write_checksums(cfg: DictConfig, console: Console) -> None:
+    """List the files as they are now, so that every later damage is told."""
+    folders = _folders(cfg)
+    if not folders:
+        raise InputError("task=checksums: say of which folder with data.root=<folder>")
+    for folder in folders:
+        say(console, f"{folder / 'SHA256SUMS'}: {write_sums(folder)} files; compared when read, all by task=check")
+
+
+def _compare_checksums(cfg: DictConfig, console: Console) -> None:
+    """InputError after a list of the files that are not what SHA256SUMS says."""
+    for folder in _folders(cfg):
+        if not (folder / "SHA256SUMS").is_file():
+            continue
+        problems = check_sums(folder)
+        for problem in problems[:SHOWN]:
+            console.print(problem, markup=False, soft_wrap=True)
+        if problems:
+            raise InputError(
+                f"{folder}: {len(problems)} files are absent or damaged, the first {SHOWN} are listed above; fetch "
+                "them again, or run task=checksums if the change is on purpose"
+            )
+        say(console, f"{folder}: every file has its checksum")
 
 
 def _questions(cfg: DictConfig, console: Console) -> None:

@@ -107,7 +107,14 @@ def test_the_folder_is_whole(whole):
     assert shown <= {path.name for path in (out / "images").iterdir()} and len(shown) > 100
     assert all((out / "images" / name).read_bytes() == picture(name) for name in shown)
     manifest = verify(out)
-    assert set(manifest["sha256"]) == {"ATTRIBUTION.txt", "report.json", "train.json", "val.json", "test.json"}
+    assert set(manifest["sha256"]) == {
+        "ATTRIBUTION.txt",
+        "SHA256SUMS",
+        "report.json",
+        "train.json",
+        "val.json",
+        "test.json",
+    }
     assert manifest["images"] == len(list((out / "images").iterdir()))
     assert manifest["source"] == {"name": "made_up", "count": 90, "seed": 0}
     assert manifest["counts"] == report["questions"] == json.loads((out / "report.json").read_bytes())["questions"]

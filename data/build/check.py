@@ -1,5 +1,6 @@
 """Look over question files and their images before anybody trains on them."""
 
+import io
 import itertools
 import os
 from collections import Counter
@@ -14,7 +15,9 @@ from rich.markup import escape
 from rich.table import Table
 from tqdm import tqdm
 
+from data.checksums import verify
 from data.errors import InputError
+from data.images import FORMATS
 from data.recipeqa import data_report, find_images, question_images, read_questions
 from data.records import TASKS, Question
 
@@ -117,7 +120,9 @@ def _check_images(root: str | os.PathLike[str], questions: list[Question], cap: 
 def _look(path: Path) -> tuple[str, str]:
     """Colour mode of an image, and why it cannot be used ("" where it can)."""
     try:
-        with Image.open(path) as image:
+        data = path.read_bytes()
+        verify(path, data)
+        with Image.open(io.BytesIO(data), formats=FORMATS) as image:  # not PostScript
             if image.width * image.height > MAX_PIXELS:
                 return "", f"{image.width} x {image.height} pixels are more than {MAX_PIXELS:,}"
             image.load()

@@ -16,6 +16,7 @@ import numpy as np
 from data import dishes, illustrations, wikibooks
 from data import text as text_rules
 from data.build import questions as builder
+from data.checksums import NAME, read_sums, write_sums
 from data.errors import InputError
 from data.recipeqa import find_images
 from data.recipes import RecipeTable, open_table, write_table
@@ -71,6 +72,7 @@ class WikibooksQuestions:
             files = builder.write_questions(made, folder)
             self._notice(folder)
             (folder / "report.json").write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
+            write_sums(folder)
             write_manifest(folder, {"settings": settings, "files": {s: path.name for s, path in files.items()}})
 
         return build_once(Path(cache) / "wikibooks" / digest_of(settings)[:16], load, write)
@@ -83,6 +85,7 @@ class WikibooksQuestions:
         """Draw the named pictures that are not drawn yet; returns a resolver name -> path."""
         folder = Path(cache) / "rendered" / illustrations.drawing_version()
         illustrations.render_images(self.recipes, folder, names, notice=wikibooks.notice())
+        _list_drawings(folder, names)
         return find_images(folder)
 
     def _notice(self, folder: Path) -> None:
@@ -145,6 +148,7 @@ class WikibooksRecipes:
         """Draw the named pictures that are not drawn yet; returns a resolver (partition, name) -> path."""
         folder = Path(cache) / "rendered" / f"dishes-{dishes.dish_version()}"
         dishes.render_dishes(self.recipes, folder, names, notice=wikibooks.notice())
+        _list_drawings(folder, names)
         return RenderedPhotos(folder)
 
     def _records(self) -> Iterator[Recipe]:
@@ -220,6 +224,14 @@ def similar_recipes(recipes: Sequence[SourceRecipe]) -> dict[str, str]:
 def _partition(group: str, seed: int) -> str:
     share = int.from_bytes(hashlib.sha256(f"split {seed} {group}".encode()).digest()[:7]) / 2**56
     return "train" if share < 0.7 else "val" if share < 0.85 else "test"
+
+
+def _list_drawings(folder: Path, names: Sequence[str]) -> None:
+    """Checksums of new drawings, beside those of the earlier ones."""
+    known = read_sums(folder / NAME) if (folder / NAME).is_file() else {}
+    new = [name for name in names if name not in known and (folder / name).is_file()]
+    if new:
+        write_sums(folder, new)
 
 
 def _write_notice(folder: Path, recipes: Sequence[SourceRecipe]) -> None:

@@ -45,6 +45,7 @@ from data.build.questions import (
     write_questions,
 )
 from data.build.sources import Source
+from data.checksums import write_sums
 from data.errors import InputError
 from data.files import atomic_file
 from data.records import TASKS, SourceRecipe
@@ -255,6 +256,7 @@ def build_set(
         count = _link_images(source, folder / "images", made) if settings.images else 0
         if describe:
             describe(folder, plan.kept, made, report)
+        write_sums(folder)
         names = sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
         write_manifest(
             folder,

@@ -25,6 +25,7 @@ from tqdm import tqdm
 
 from data import wikibooks
 from data.errors import InputError
+from data.files import unpacked
 from data.recipeqa import SPLITS, find_images, read_questions
 from data.records import PLACEHOLDER, Question, SourceRecipe, SourceStep
 from data.store import file_digest
@@ -359,7 +360,7 @@ def _raw_records(path: Path) -> Iterator[tuple[str, Any]]:
         with open(path, "rb") as raw:
             packed = raw.read(2) == b"\x1f\x8b"
             raw.seek(0)
-            file = gzip.GzipFile(fileobj=raw) if packed else raw
+            file = unpacked(raw, path) if packed else raw
             yield from _document(path, file) if path.name == "recipes.json" else _lines(path, file)
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
         raise InputError(f"{path}: truncated or damaged gzip file ({error}); write it again") from None
@@ -367,7 +368,7 @@ def _raw_records(path: Path) -> Iterator[tuple[str, Any]]:
         raise InputError(f"{path}: cannot be read ({error.strerror}); check the path") from None
 
 
-def _lines(path: Path, file: IO[bytes] | gzip.GzipFile) -> Iterator[tuple[str, Any]]:
+def _lines(path: Path, file: IO[bytes]) -> Iterator[tuple[str, Any]]:
     number = 0
     while line := file.readline(MAX_LINE + 1):
         number += 1
@@ -383,7 +384,7 @@ def _lines(path: Path, file: IO[bytes] | gzip.GzipFile) -> Iterator[tuple[str, A
             yield where, _parsed(line)
 
 
-def _document(path: Path, file: IO[bytes] | gzip.GzipFile) -> Iterator[tuple[str, Any]]:
+def _document(path: Path, file: IO[bytes]) -> Iterator[tuple[str, Any]]:
     content = file.read(MAX_DOCUMENT + 1)
     if len(content) > MAX_DOCUMENT:
         raise InputError(f"{path}: is larger than {MAX_DOCUMENT >> 20} MiB; write one recipe a line as recipes.jsonl")
