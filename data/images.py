@@ -29,6 +29,7 @@ from data.store import VectorStore, build_store, file_digest
 from data.weights import fill, read_weights
 
 MAX_PIXELS = 50_000_000
+MAX_BYTES = 256 << 20  # of a file: 50 million pixels without any compression have 150 MB
 SETTING = "features.weights"  # named by messages about weights
 _REMEDY = "replace the file, or count it as absent by data.on_bad_record=skip"
 FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP")
@@ -49,9 +50,12 @@ def decode(path: Path, decoder: str = "torchvision", max_pixels: int = MAX_PIXEL
         raise InputError(f"features.decoder={decoder}: is unknown; use torchvision or pil")
     path = Path(path)
     try:
-        data = path.read_bytes()
+        with open(path, "rb") as file:
+            data = file.read(MAX_BYTES + 1)
     except OSError as error:
         raise InputError(f"{path}: the picture cannot be read ({error.strerror}); check the image folder") from None
+    if len(data) > MAX_BYTES:
+        raise InputError(f"{path}: the picture has more than {MAX_BYTES >> 20} MiB; make it smaller")
     verify(path, data)
     simple = read_header(data, path, max_pixels)
     try:

@@ -26,7 +26,7 @@ _SECRET_VARIABLE = re.compile(rf"(^|_)({_WORDS}|key|pass|pat|webhook)$", re.IGNO
 _INLINE = re.compile(rf"((?:[\w.\-]*[_.\-])?\b{_WORDS}[\"']?\s*[:=]\s*)[^,}}\]]+", re.IGNORECASE)  # {token: x}
 _QUERY = re.compile(rf"([?&](?:[\w.\-]*[_.\-])?{_WORDS}=)[^&\s'\"]+", re.IGNORECASE)
 _USER_INFO = re.compile(r"(?<=://)[^/\s]+(?=@)")  # up to the last @ before the path, whatever is in it
-_BARE = re.compile(r"\b((?:Bearer|Basic) )[\w.~+/=-]{8,}|\b(?:hf_|sk-|gh[pousr]_|xox[abp]-)[\w-]{16,}")
+_BARE = re.compile(r"\b(Bearer )[\w.~+/=-]{8,}|\b(?:hf_|sk-|gh[pousr]_|xox[abp]-)(?=[\w-]*\d)[\w-]{16,}")
 _SHORTEST = 6  # a shorter value is hidden where its key stands; looked for everywhere it would hide harmless words
 _learnt: set[str] = set()  # values of secret keys in the config of this process
 

@@ -59,7 +59,14 @@ def test_secrets_reach_no_file(tmp_path):
 def test_what_only_looks_like_a_secret_stays():
     harmless = {"num_tokens": 5, "use_cls_token": True, "tokeniser": "words", "token": None, "max_token": 7}
     harmless |= {"special_tokens": ["<s>", "</s>"], "key": "title", "max_tokens_key": "max_tokens", "secret": False}
-    harmless |= {"api_key_env": "OPENAI_API_KEY", "folder": os.getcwd(), "at": "mail@host", "time": "12:30"}
+    harmless |= {
+        "api_key_env": "OPENAI_API_KEY",
+        "folder": os.getcwd(),
+        "at": "mail@host",
+        "time": "12:30",
+        "title": "Basic mayonnaise-with-egg",
+        "net": "sk-learn-based-classifier",
+    }
     assert redact(harmless) == harmless
     for argument in ("seed=1,2", "~logger", "model.net={num_tokens: 5, use_cls_token: true}", "x=[1, 2]", "-m"):
         assert redact_argument(argument) == argument
@@ -106,7 +113,7 @@ def test_arguments_lose_their_secrets_whole(argument):
 def test_values_of_the_config_are_hidden_in_messages_too():
     learn_secrets(OmegaConf.create({"model": {"api_key": "S3CRET-1"}, "u": "http://me:S3CRET-2@h", "seed": 1}))
     learn_secrets(OmegaConf.create({"model": {"headers": {"x": "S3CRET-3"}}, "tokens": {"hf_token": "S3CRET-4"}}))
-    message = hide("refused: S3CRET-1, me:S3CRET-2, S3CRET-3, S3CRET-4, S3CRET-9, hf_abcdefghijklmnopqrst; seed 1")
+    message = hide("refused: S3CRET-1, me:S3CRET-2, S3CRET-3, S3CRET-4, S3CRET-9, hf_abcdefghijklmnopqr5t; seed 1")
     assert "S3CRET" not in message and "hf_abc" not in message and message.endswith("; seed 1")
 
 

@@ -17,7 +17,7 @@ from tqdm import tqdm
 
 from data.checksums import verify
 from data.errors import InputError
-from data.images import FORMATS
+from data.images import FORMATS, MAX_BYTES
 from data.recipeqa import data_report, find_images, question_images, read_questions
 from data.records import TASKS, Question
 
@@ -120,6 +120,8 @@ def _check_images(root: str | os.PathLike[str], questions: list[Question], cap: 
 def _look(path: Path) -> tuple[str, str]:
     """Colour mode of an image, and why it cannot be used ("" where it can)."""
     try:
+        if path.stat().st_size > MAX_BYTES:
+            return "", f"more than {MAX_BYTES >> 20} MiB"
         data = path.read_bytes()
         verify(path, data)
         with Image.open(io.BytesIO(data), formats=FORMATS) as image:  # not PostScript
