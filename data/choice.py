@@ -259,6 +259,11 @@ class ChoiceData(pl.LightningDataModule):
             )
         return found[: self.limit]
 
+    def names(self, split: str, rows: Sequence[int]) -> list[str]:
+        """Qids of some questions of a split, for messages; training questions are read again."""
+        questions = self.questions.get(split) or self.of_tasks(self.read(split), split)
+        return [questions[row].qid for row in rows]
+
     def all_questions(self, split: str) -> list[Question] | None:
         """Questions of all tasks of a split's file, None if this run has no such file."""
         try:

@@ -378,6 +378,10 @@ class RetrievalData(pl.LightningDataModule):
 
     # ----------------------------------------------------------------- reports
 
+    def names(self, split: str, rows: Sequence[int]) -> list[str]:
+        """Recipe ids of some pairs of a split, for messages."""
+        return [str(self.pairs[split].ids[row]) for row in rows]
+
     def summary(self) -> str:
         """How many pairs each split has, for the first lines of a run."""
         counts = ", ".join(f"{len(self.pairs[s]):,} {s}" for s in SPLITS if s in self.pairs)

@@ -2,8 +2,10 @@
 
 import json
 import logging
-import math
+import os
 import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -24,6 +26,30 @@ class Stopped(BaseException):
     def __init__(self, signum: int, checkpoint: Path | None) -> None:
         super().__init__(signum)
         self.signum, self.checkpoint = signum, checkpoint
+
+
+@contextmanager
+def stopping(checkpoint: Path) -> Iterator[None]:
+    """Let SIGTERM and Ctrl-C end the block as `Stopped`: before and after training, when nothing is left to be saved.
+
+    Training itself has handlers of its own, which finish the step (`SaveLast`). Signals that a cluster sends for other
+    purposes (SIGUSR1, SIGUSR2) are left alone.
+    """
+
+    def stop(signum: int, frame: FrameType | None) -> None:
+        raise Stopped(signum, checkpoint if checkpoint.is_file() else None)
+
+    before: dict[int, Any] = {}
+    try:
+        for number in (signal.SIGTERM, signal.SIGINT):
+            before[number] = signal.signal(number, stop)
+    except ValueError:  # not in the main thread: the owner of the process handles its signals
+        pass
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 class PatientEarlyStopping(EarlyStopping):
@@ -48,9 +74,17 @@ class PatientEarlyStopping(EarlyStopping):
 
 
 class KeepBest(ModelCheckpoint):
-    """`best.ckpt`, also of a run whose folder was moved: Lightning forgets the best score when the path changes."""
+    """`best.ckpt`, also of a run whose folder was moved: Lightning forgets the best score when the path changes.
+
+    Where the file is gone, its score is forgotten too: the next validation is the best so far.
+    """
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        best = Path(str(self.dirpath)) / Path(state_dict.get("best_model_path", "")).name
+        if best.suffix and not best.is_file():
+            log.warning("%s is gone: the best checkpoint is chosen anew from here on", best)
+            return
+
         def here(path: str) -> str:
             return str(Path(str(self.dirpath)) / Path(path).name) if path else path
 
@@ -59,6 +93,7 @@ class KeepBest(ModelCheckpoint):
             state[key] = here(state_dict.get(key, ""))
         state["best_k_models"] = {here(path): score for path, score in state_dict["best_k_models"].items()}
         super().load_state_dict(state)
+        self.current_score = state_dict.get("current_score")  # Lightning saves it and forgets to load it
 
 
 class SaveLast(Checkpoint):
@@ -67,6 +102,7 @@ class SaveLast(Checkpoint):
     Lightning moves `Checkpoint` callbacks behind all others, so the state saved includes theirs of the same moment.
     A signal never interrupts: the step (or the validation) in progress is finished first, because only there is the
     state of all parts consistent. A second signal ends the process at once; the file of before stays whole.
+    Where the run folder was deleted or moved meanwhile, the state is saved in a new one and the run stops.
 
     Args:
         dirpath: folder of `last.ckpt`.
@@ -79,8 +115,11 @@ class SaveLast(Checkpoint):
         self._signum = 0
         self._handlers: dict[int, Any] = {}
         self._saved_step = -1
+        self._folder: int | None = None  # descriptor of the run folder: it stays that folder, whatever its name
 
     def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        home = self.path.parent.parent
+        self._folder = os.open(home, os.O_RDONLY) if home.is_dir() else None
         self._saved_step = trainer.global_step  # a resumed state is in its checkpoint already
         # Here and not in setup: Lightning installs its own SIGTERM handler just before, which would end with status 0.
         for number in (signal.SIGTERM, signal.SIGINT):
@@ -131,24 +170,108 @@ class SaveLast(Checkpoint):
         for number, handler in self._handlers.items():
             signal.signal(number, handler)
         self._handlers = {}
+        if self._folder is not None:
+            os.close(self._folder)
+            self._folder = None
 
     def _save(self, trainer: pl.Trainer) -> None:
         trainer.save_checkpoint(self.path)
         self._saved_step = trainer.global_step
+        home = self.path.parent.parent
+        if self._folder is not None and not os.path.samestat(os.fstat(self._folder), os.stat(home)):
+            raise InputError(
+                f"{home}: the run folder was deleted or moved while the run went on; the state of step "
+                f"{trainer.global_step} was saved in a new one. Move it back, or go on with ckpt_path={self.path}"
+            )
         if self._signum:
             raise Stopped(self._signum, self.path)
 
 
 class StopOnNaN(Callback):
-    """Lightning trains on with NaN weights to the end; this stops at the first loss that is not finite."""
+    """Stop at the first number that is not finite, where Lightning trains on with NaN weights to the end.
+
+    Looked at: inputs of each batch, the loss, the gradients before each update, the loss of each batch of validation,
+    and the metrics that early stopping and checkpoints are chosen by. Nothing is saved after it: last.ckpt is the last
+    good state. The message names step and batch, the file every question or recipe of it.
+
+    Args:
+        path: JSON file for the rows of the batch, or None.
+    """
+
+    def __init__(self, path: str | None = None) -> None:
+        self.path = Path(path) if path else None
+        self._rows: list[Any] = []  # of the batches since the last update
+
+    def on_train_batch_start(
+        self, trainer: pl.Trainer, pl_module: pl.LightningModule, batch: Any, batch_idx: int
+    ) -> None:
+        if batch_idx % trainer.accumulate_grad_batches == 0:
+            self._rows = []
+        self._rows.append(_rows(batch))
+        self._check_inputs(trainer, "train", batch)
 
     def on_before_backward(self, trainer: pl.Trainer, pl_module: pl.LightningModule, loss: torch.Tensor) -> None:
-        if not math.isfinite(loss.item()):
-            raise InputError(
-                f"step {trainer.global_step}: the loss is {loss.item()}, training stops; the last good state is in "
-                "last.ckpt. Lower the learning rate, set trainer.gradient_clip_val=, or look for non-finite features "
-                "with prepare.py task=check"
-            )
+        if not loss.isfinite():
+            self._stop(trainer, "train", f"the loss is {loss.item()}", self._rows[-1:])
+
+    def on_before_optimizer_step(
+        self, trainer: pl.Trainer, pl_module: pl.LightningModule, optimizer: torch.optim.Optimizer
+    ) -> None:
+        if getattr(trainer.precision_plugin, "scaler", None) is not None:
+            return  # half precision: infinite gradients are expected, and its scaler leaves the step out
+        gradients = [(name, p.grad) for name, p in pl_module.named_parameters() if p.grad is not None]
+        if not torch.nn.utils.get_total_norm([gradient for _, gradient in gradients]).isfinite():
+            name = next((name for name, gradient in gradients if not gradient.isfinite().all()), "all together")
+            self._stop(trainer, "train", f"the gradient of {name} is not finite", self._rows)
+
+    def on_validation_batch_start(
+        self, trainer: pl.Trainer, pl_module: pl.LightningModule, batch: Any, batch_idx: int, dataloader_idx: int = 0
+    ) -> None:
+        self._check_inputs(trainer, "val", batch)
+
+    def on_validation_batch_end(
+        self,
+        trainer: pl.Trainer,
+        pl_module: pl.LightningModule,
+        outputs: Any,
+        batch: Any,
+        batch_idx: int,
+        dataloader_idx: int = 0,
+    ) -> None:
+        if isinstance(outputs, torch.Tensor) and not outputs.isfinite().all():
+            self._stop(trainer, "val", f"the validation loss is {outputs.item()}", [_rows(batch)])
+
+    def on_validation_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        monitored = {getattr(callback, "monitor", None) for callback in trainer.callbacks}  # pyright: ignore[reportAttributeAccessIssue]
+        for name, value in trainer.callback_metrics.items():
+            if (name in monitored or name.endswith("loss")) and not torch.as_tensor(value).isfinite().all():
+                self._stop(trainer, "val", f"{name} is {float(value)}", [])
+
+    def _check_inputs(self, trainer: pl.Trainer, split: str, batch: Any) -> None:
+        for name, value in batch.items() if isinstance(batch, dict) else ():
+            if isinstance(value, torch.Tensor) and value.is_floating_point() and not value.isfinite().all():
+                self._stop(trainer, split, f"the input {name} is not finite", [_rows(batch)])
+
+    def _stop(self, trainer: pl.Trainer, split: str, what: str, rows: list[Any]) -> None:
+        found = [int(row) for part in rows for row in part]
+        names = getattr(trainer.datamodule, "names", None)  # pyright: ignore[reportAttributeAccessIssue]
+        names = names(split, found) if names is not None else [f"row {row}" for row in found]
+        shown = ", ".join(names[:8]) + (f" and {len(names) - 8} more" if len(names) > 8 else "")
+        if self.path is not None:
+            text = json.dumps({"step": trainer.global_step, "split": split, "what": what, "batch": names}, indent=1)
+            with atomic_file(self.path) as partial:
+                partial.write_text(text + "\n", encoding="utf-8")
+            shown += f" (all in {self.path.name})" if len(names) > 8 else ""
+        raise InputError(
+            f"step {trainer.global_step}: {what}{f' in the {split} batch {shown}' if names else ''}; training stops, "
+            "the last good state is in last.ckpt. Lower the learning rate, set trainer.gradient_clip_val=, or look for "
+            "wrong features with prepare.py task=check"
+        )
+
+
+def _rows(batch: Any) -> Any:
+    """Rows of the split that a batch holds, where it says so."""
+    return batch.get("index", ()) if isinstance(batch, dict) else ()
 
 
 class History(Callback):

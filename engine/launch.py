@@ -28,9 +28,33 @@ def _run_folder(
 ) -> str:
     """Folder of this run: new for a fresh run; the checkpoint's own when one is resumed or evaluated.
 
-    Embeddings of others are scored in a folder of their name, the folds of a sweep beside its jobs.
+    Embeddings of others are scored in a folder of their name, the folds of a sweep beside its jobs. A new folder is
+    made here and now: of processes that ask at the same instant each gets its own, unless they are one job.
     """
-    now = datetime.now().strftime("%Y-%m-%d_%H-%M-%S-%f")
+    known = _shared_name() is not None or (kind == "train" and bool(ckpt_path))
+    while True:
+        now = datetime.now().strftime("%Y-%m-%d_%H-%M-%S-%f")
+        folder = _folder_at(now, ckpt_path, data, model, kind, embeddings, folds, released)
+        if known:
+            return folder
+        Path(folder).parent.mkdir(parents=True, exist_ok=True)
+        try:
+            Path(folder).mkdir()
+        except FileExistsError:
+            continue
+        return folder
+
+
+def _folder_at(
+    now: str,
+    ckpt_path: str | None,
+    data: str,
+    model: str,
+    kind: str,
+    embeddings: str | None,
+    folds: str | None,
+    released: str | None,
+) -> str:
     if embeddings:
         return f"runs/embeddings/{Path(embeddings).stem}/{now}"
     if released:
@@ -138,6 +162,8 @@ def guarded(module: str, name: str, cfg: DictConfig) -> Any:
             signum, checkpoint = error.signum, error.checkpoint  # pyright: ignore[reportAttributeAccessIssue]
             if checkpoint is not None:
                 print(f"stopped; go on with: python train.py ckpt_path={_short(checkpoint)}", file=sys.stderr)
+            else:
+                print("stopped before anything was trained", file=sys.stderr)
             sys.stdout.flush()
             sys.stderr.flush()
             sys.exit(128 + signum)

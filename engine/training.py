@@ -9,9 +9,11 @@ from hydra.utils import instantiate
 from lightning_fabric.plugins.environments.slurm import SLURMEnvironment
 from omegaconf import DictConfig, open_dict
 from pytorch_lightning.callbacks import ModelCheckpoint, ProgressBar
+from pytorch_lightning.utilities import rank_zero_only
 from rich.console import Console
 
 from data.errors import InputError
+from data.files import sole_writer, sweep_partial_files
 from data.retrieval import RetrievalData
 from engine.build import (
     build_data,
@@ -22,8 +24,8 @@ from engine.build import (
     tracking,
     with_checkpoint_config,
 )
-from engine.callbacks import Stopped
-from engine.checkpoints import AtomicCheckpointIO, load_checkpoint
+from engine.callbacks import Stopped, stopping
+from engine.checkpoints import AtomicCheckpointIO, another_checkpoint, load_checkpoint
 from engine.console import folder_name, make_console, say
 from engine.launch import command_overrides
 from engine.model_card import write_model_card
@@ -41,6 +43,17 @@ def train(cfg: DictConfig) -> float | None:
         InputError: wrong data, config or checkpoint, a loss that is not finite, a disk that is full.
         Stopped: a signal asked to stop; the state is in last.ckpt.
     """
+    folder = Path(cfg.output_dir)
+    checkpoints = folder / "checkpoints"
+    if getattr(rank_zero_only, "rank", 0):  # one process of several owns the folder
+        return _train(cfg)
+    with sole_writer(folder), stopping(checkpoints / "last.ckpt"):
+        for place in (folder, checkpoints):
+            sweep_partial_files(place)
+        return _train(cfg)
+
+
+def _train(cfg: DictConfig) -> float | None:
     console = make_console()
     overrides = command_overrides()
     checkpoint = None
@@ -67,10 +80,13 @@ def train(cfg: DictConfig) -> float | None:
     config = plain(cfg)
     if checkpoint is not None:
         state = type(data).__qualname__  # Lightning keeps the data module's state under its class name
-        missing = [key for key in (state, "loops", "optimizer_states") if key not in checkpoint]
+        needed = {state: dict, "loops": dict, "callbacks": dict, "optimizer_states": list}
+        needed["pytorch-lightning_version"] = str
+        missing = [key for key, kind in needed.items() if not isinstance(checkpoint.get(key) or None, kind)]
         if missing:
             raise InputError(
-                f"{cfg.ckpt_path}: holds no {missing[0]}, so nothing can be resumed; use the run's last.ckpt"
+                f"{cfg.ckpt_path}: holds no {missing[0]}, so nothing can be resumed; "
+                f"{another_checkpoint(Path(cfg.ckpt_path))}"
             )
         data.load_state_dict(checkpoint[state])
     write_provenance(folder, config, overrides, data.provenance())

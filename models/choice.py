@@ -1,5 +1,6 @@
 """The Lightning module of the *choose 1 of K* problem: any network, any ranking loss, one metric."""
 
+import logging
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -9,9 +10,10 @@ from torch import nn
 from torchmetrics import MeanMetric
 
 from data.sampler import seed_step
-from models.metrics import ChoiceAccuracy
+from models.metrics import ChoiceAccuracy, collapsed
 from models.optimization import configure_optimizers
 
+log = logging.getLogger(__name__)
 Batch = dict[str, Any]
 
 
@@ -53,6 +55,7 @@ class ChoiceTask(pl.LightningModule):
         self.train_loss.persistent(True)
         self.val_loss = MeanMetric(nan_strategy="disable")
         self.val_accuracy = ChoiceAccuracy()
+        self.val_collapsed = MeanMetric(nan_strategy="disable")
         self.val_task_accuracy: dict[str, ChoiceAccuracy] = {}
 
     def forward(self, batch: Batch) -> dict[str, torch.Tensor]:
@@ -73,13 +76,18 @@ class ChoiceTask(pl.LightningModule):
             for task in self.trainer.datamodule.tasks:  # pyright: ignore[reportAttributeAccessIssue]
                 self.val_task_accuracy.setdefault(task, ChoiceAccuracy().to(self.device))
 
-    def validation_step(self, batch: Batch, batch_idx: int) -> None:
+    def validation_step(self, batch: Batch, batch_idx: int) -> torch.Tensor:
         output = self(batch)
         size = len(batch["answer"])
-        self.val_loss.update(self.loss(output, batch), weight=size)
+        loss = self.loss(output, batch)
+        self.val_loss.update(loss, weight=size)
+        if not loss.isfinite():  # scores that are no numbers cannot be ranked; a callback stops the run
+            return loss
+        self.val_collapsed.update(collapsed(output["scores"]), weight=size)
         self.val_accuracy.update(output["scores"], batch["answer"])
         task = self.val_task_accuracy.setdefault(batch["task"], ChoiceAccuracy().to(self.device))
         task.update(output["scores"], batch["answer"])
+        return loss
 
     def on_validation_epoch_end(self) -> None:
         # Logged here and not at the end of the training epoch: a checkpoint written after validation then contains
@@ -89,6 +97,14 @@ class ChoiceTask(pl.LightningModule):
         self.train_loss.reset()
         self.log("val/loss", self.val_loss.compute())
         self.val_loss.reset()
+        share = float(self.val_collapsed.compute())
+        self.val_collapsed.reset()
+        if share > 0.01:
+            log.warning(
+                "epoch %d: collapsed, all scores are equal in %.1f %% of the validation questions",
+                self.current_epoch,
+                100 * share,
+            )
         self.log("val/accuracy", self.val_accuracy.compute(), prog_bar=True)
         self.val_accuracy.reset()
         for task, accuracy in sorted(self.val_task_accuracy.items()):

@@ -468,7 +468,7 @@ def retrieval_scores(
         "seed": seed,
         "official": official_split(ids),
         "notes": notes,
-        "mean_cosine": {"image": _mean_cosine(left), "recipe": _mean_cosine(right)},
+        "mean_cosine": {"image": mean_cosine(left), "recipe": mean_cosine(right)},
         "pools": pools,
         "ids": ids,
         "draws": draws,
@@ -551,7 +551,7 @@ def _unit(
     return unit
 
 
-def _mean_cosine(unit: np.ndarray) -> float | None:
+def mean_cosine(unit: np.ndarray) -> float | None:
     """Mean cosine of two different rows of a matrix of unit rows, None for a single row."""
     n = len(unit)
     if n < 2:

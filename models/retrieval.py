@@ -1,5 +1,6 @@
 """The Lightning module of the *rank N* problem: any dual encoder, any loss, ranks in both directions."""
 
+import logging
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -11,8 +12,9 @@ from torchmetrics import MeanMetric
 from data.errors import InputError
 from data.sampler import seed_step
 from models.optimization import configure_optimizers
-from models.ranks import RetrievalMetric
+from models.ranks import RetrievalMetric, mean_cosine
 
+log = logging.getLogger(__name__)
 Batch = dict[str, Any]
 SIDES = ("image", "recipe")
 
@@ -93,10 +95,13 @@ class RetrievalTask(pl.LightningModule):
     def on_validation_epoch_start(self) -> None:
         self.val_ranks.reset()
 
-    def validation_step(self, batch: Batch, batch_idx: int) -> None:
+    def validation_step(self, batch: Batch, batch_idx: int) -> torch.Tensor:
         output = self(batch)
-        self.val_loss.update(self.loss(output, batch), weight=len(batch["index"]))
-        self.val_ranks.update(output["image"], output["recipe"], batch["index"])
+        loss = self.loss(output, batch)
+        self.val_loss.update(loss, weight=len(batch["index"]))
+        if loss.isfinite():  # else a callback stops the run; what is no number cannot be ranked
+            self.val_ranks.update(output["image"], output["recipe"], batch["index"])
+        return loss
 
     def on_validation_epoch_end(self) -> None:
         if self.train_loss.update_called:
@@ -105,6 +110,15 @@ class RetrievalTask(pl.LightningModule):
         self.log("val/loss", self.val_loss.compute())
         self.val_loss.reset()
         found = {key: torch.as_tensor(value, dtype=torch.float32) for key, value in self.val_ranks.compute().items()}
+        for side, rows in zip(SIDES, self.val_ranks.pairs()[1:], strict=True):
+            alike = mean_cosine(rows.cpu().numpy())
+            if alike is not None and alike > 0.99:
+                log.warning(
+                    "epoch %d: collapsed, two different %s embeddings of validation have a mean cosine of %.4f",
+                    self.current_epoch,
+                    side,
+                    alike,
+                )
         self.val_ranks.reset()
         for key, value in found.items():
             self.log(f"val/{key}", value, prog_bar=key == "image_to_recipe/medR")
