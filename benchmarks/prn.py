@@ -61,6 +61,7 @@ def step_seconds(net: torch.nn.Module, batch: dict, repeats: int = 3) -> float:
 
 
 def main() -> None:
+    """Print the table, a row for each network and kind of task."""
     torch.set_num_threads(1)
     print(f"{'task':18} {'network':22} {'parameters':>11} {'s a step':>9} {'to the reader':>14}")
     for task in ("visual_cloze", "visual_ordering"):

@@ -264,6 +264,15 @@ def test_names_of_images_recipes_and_questions_change_no_score(model, files, tmp
     assert a.std() > 0 and np.allclose(a, b, atol=1e-5)
     run("train", tmp_path / "run_c", [*given(files, task), f"model={model}", *SMALL])
     assert np.array_equal(a, np.asarray(list(scores(tmp_path / "run_c").values())))
+    # The checkpoint scores the file again, and one question alone, with the word vectors of its text encoder.
+    best = [f"ckpt_path={tmp_path}/run_c/checkpoints/best.ckpt", "logger=[]", "sanity=false"]
+    run("evaluate", tmp_path / "again", [*given(files, task)[1:], *best])
+    assert np.allclose(a, np.asarray(list(scores(tmp_path / "again").values())), atol=1e-6)
+    record = next(r for r in json.loads((files / "test.json").read_text())["data"] if r["task"] == task.split("/")[1])
+    (tmp_path / "one.json").write_text(json.dumps(record))
+    run("evaluate", tmp_path / "asked", [*given(files, task)[4:], *best, f"question={tmp_path}/one.json"])
+    asked = json.loads((tmp_path / "asked" / "answer.json").read_text())
+    assert np.allclose(asked["scores"], scores(tmp_path / "again")[record["qid"]], atol=1e-6)
 
 
 def test_text_only_data_are_refused_in_one_line(tmp_path):
