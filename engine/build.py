@@ -11,6 +11,7 @@ from hydra.utils import get_object, instantiate
 from omegaconf import DictConfig, OmegaConf, open_dict
 
 from data.errors import InputError
+from engine.trackers import Tracker
 from engine.trust import require_allowed, require_no_address
 
 RETRIEVAL = "data.retrieval.RetrievalData"
@@ -185,19 +186,20 @@ def _fit_loss(loss: DictConfig, data: Any) -> None:
 
 @contextmanager
 def tracking(cfg: DictConfig, config: dict[str, Any]) -> Iterator[list[Any]]:
-    """The trackers of the config, told the config, and finished at the end whatever happens; `logger=[]` gives none.
-
-    Without the end all jobs of a sweep would share one wandb run.
-    """
-    loggers = [instantiate(logger) for logger in (cfg.get("logger") or {}).values() if logger is not None]
+    """The trackers of the config, told the config, and finished at the end whatever happens; `logger=[]` gives none."""
+    history = Path(cfg.output_dir) / "history.jsonl" if cfg.ckpt_path else None  # of a run that is resumed
+    chosen = {name: settings for name, settings in (cfg.get("logger") or {}).items() if settings is not None}
+    loggers: list[Tracker] = []
+    status = "failed"
     try:
-        for logger in loggers:
-            logger.log_hyperparams(config)
+        for name, settings in chosen.items():
+            loggers.append(Tracker(str(name), settings, history))
+            loggers[-1].log_hyperparams(config)
         yield loggers
+        status = "success"
     finally:
         for logger in loggers:
-            if hasattr(logger.experiment, "finish"):
-                logger.experiment.finish()
+            logger.close(status)
 
 
 def seed_all(cfg: DictConfig) -> None:

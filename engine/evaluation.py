@@ -12,11 +12,11 @@ from rich.markup import escape
 from rich.table import Table
 
 from data.choice import ChoiceData
-from data.encoding import step_text
 from data.errors import InputError
 from data.recipeqa import export_official, read_questions
 from data.records import Question
 from data.retrieval import RetrievalData
+from engine.attention import element_labels, plot_attention, query_of
 from engine.build import (
     RETRIEVAL,
     build_data,
@@ -93,6 +93,9 @@ def evaluate(cfg: DictConfig) -> float | None:
     else:
         scores = _untrained_scores(model, data, cfg.split)
     folder = Path(cfg.output_dir)
+    folder.mkdir(parents=True, exist_ok=True)
+    if checkpoint is not None:
+        plot_attention(folder, model, data, cfg.split, scores, int(cfg.seed))
     config = plain(cfg)
     write_provenance(folder, config, overrides, data.provenance())
     with tracking(cfg, config) as loggers:
@@ -193,27 +196,16 @@ def _ask(
         weights = weights[best] if weights.ndim == 3 else weights  # ordering attends once for each order
         result["attention"] = weights.tolist()
         console.print(_attention_table(question, weights, data))
-        shown = [" ".join(element.split()) for element in _query(question, best)]
+        shown = [" ".join(element.split()) for element in query_of(question, best)]
         for number, element in enumerate(shown, 1):
             console.print(f"q{number}: {escape(element[:100])}", style="dim")
     write_json(Path(cfg.output_dir) / "answer.json", result)
     return None
 
 
-def _query(question: Question, best: int) -> tuple[str, ...]:
-    """What the reader asked with: the question's elements, or in ordering the order that was chosen."""
-    return question.choices[best] if question.task == "visual_ordering" else question.question
-
-
 def _attention_table(question: Question, weights: np.ndarray, data: ChoiceData) -> Table:
     """One row for each document element, one column for each query element; weights (Q, T) in per cent."""
-    labels = []
-    for i, step in enumerate(question.context, 1):
-        if step_text(step):
-            labels.append(f"{i}. {' '.join(step_text(step).split())[:60]}")
-        if data.multimodal and question.task == "textual_cloze":
-            shown = step.images or ()
-            labels += [f"   {name}" for name in (shown if data.images_per_step == "all" else shown[:1])]
+    labels = [label[:64] for label in element_labels(question, data)]
     table = Table(
         title="attention over the recipe, % for each query element", title_justify="left", header_style="bold"
     )

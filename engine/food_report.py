@@ -19,7 +19,7 @@ from engine.food_figures import draw_food
 from engine.food_published import published_food_rows
 from engine.food_scores import cluster_of, percent, summarise
 from engine.runfolder import write_json, write_jsonl
-from engine.trackers import log_image
+from engine.trackers import log_results
 from models.answers import Outcome
 from models.metrics import wilson_interval
 
@@ -78,11 +78,8 @@ def publish_food(
     with atomic_file(folder / "results.md") as partial:
         partial.write_text(_markdown(metrics, sheets, figures), encoding="utf-8")
     scalars = tracked(summary)
-    for logger in loggers:
-        logger.log_metrics(scalars, step=step)
-        for name in figures:
-            log_image(logger, f"figures/{name.removesuffix('.png')}", folder / name, step)
-        logger.save()
+    pictures = {f"figures/{name.removesuffix('.png')}": folder / name for name in figures}
+    log_results(loggers, scalars, step, pictures, {"test/predictions": folder / "predictions.jsonl"})
     shown = ["metrics.json", "results.md", "predictions.jsonl", *figures]
     say(console, f"wrote {' '.join(shown)} into {folder_name(folder)}")
     return metrics

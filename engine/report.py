@@ -17,6 +17,7 @@ from data.recipeqa import published_rows
 from engine.console import folder_name, say
 from engine.runfolder import write_json, write_jsonl
 from engine.scoring import CHANCE, Row, assess, baseline_rows, by_task, compare, prediction_rows
+from engine.trackers import log_results
 from models.metrics import wilson_interval
 
 
@@ -96,11 +97,12 @@ def publish(
     write_json(folder / "metrics.json", metrics)
     with atomic_file(folder / "results.md") as partial:
         partial.write_text("\n".join(markdown) + "\n", encoding="utf-8")
-    for logger in loggers:
-        logger.log_metrics(tracked, step=step)
-        logger.save()
     curves = plot_history(folder)
-    shown = " ".join(name for name in ("metrics.json", "predictions.jsonl", "results.md", curves) if name)
+    pictures = {"curves": folder / "curves.png", f"{split}/attention": folder / "attention.png"}
+    log_results(loggers, tracked, step, pictures, {f"{split}/predictions": folder / "predictions.jsonl"})
+    attention = "attention.png" if pictures[f"{split}/attention"].is_file() else None
+    names = ("metrics.json", "predictions.jsonl", "results.md", curves, attention)
+    shown = " ".join(name for name in names if name)
     say(console, f"wrote {shown} into {folder_name(folder)}")
     return metrics
 

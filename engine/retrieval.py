@@ -31,7 +31,7 @@ from engine.retrieval_report import publish_retrieval, score_embeddings
 from engine.runfolder import plain, write_json, write_provenance
 from engine.scoring import test_trainer
 from engine.sheet import retrieval_sheet
-from engine.trackers import log_image
+from engine.trackers import log_results
 from models.cca import CCA
 from models.im2recipe import Im2Recipe
 from models.losses import CosineHingeRanking
@@ -86,9 +86,8 @@ def publish_split(
         step=step,
     )
     sheets = write_sheet(folder, data, split, image, recipe, int(cfg.seed))
-    for logger in loggers:
-        log_image(logger, f"{split}/sheet", sheets[1], step)
     curves = plot_history(folder)
+    log_results(loggers, {}, step, {f"{split}/sheet": sheets[1], "curves": folder / "curves.png"})
     shown = [f"embeddings_{split}.npz", "multiple_choice.json", *(path.name for path in sheets), curves]
     say(console, f"wrote {' '.join(name for name in shown if name)} into {folder_name(folder)}")
     return metrics
@@ -248,7 +247,8 @@ def score_file(cfg: DictConfig, console: Console) -> float:
     """Score embeddings made elsewhere by the official protocol; returns medR of image_to_recipe."""
     path = Path(cfg.embeddings)
     folder = Path(cfg.output_dir)
-    metrics = score_embeddings(path, folder, ties=str(cfg.ties), console=console)
+    with tracking(cfg, plain(cfg)) as loggers:
+        metrics = score_embeddings(path, folder, ties=str(cfg.ties), loggers=loggers, console=console)
     return metrics["image_to_recipe/medR"]
 
 

@@ -19,6 +19,7 @@ from data.files import atomic_file
 from engine.console import folder_name, make_console, say
 from engine.embeddings import read_embeddings
 from engine.runfolder import write_json
+from engine.trackers import log_results
 from models.metrics import paired_permutation
 from models.ranks import DIRECTIONS, KS, SEED, is_official, official_split, pool_name, retrieval_scores
 
@@ -135,9 +136,9 @@ def publish_retrieval(
         partial.write_text("\n".join(markdown) + "\n", encoding="utf-8")
     written = ["metrics.json", "results.md", _write_ranks(folder, result), _write_draws(folder, result)]
     written.append(plot_ranks(folder, result, system))
-    for logger in loggers:
-        logger.log_metrics(tracked, step=step)
-        logger.save()
+    log_results(
+        loggers, tracked, step, {f"{split}/ranks": folder / "ranks.png"}, {f"{split}/ranks_table": folder / "ranks.csv"}
+    )
     say(console, f"wrote {' '.join(name for name in written if name)} into {folder_name(folder)}")
     return metrics
 

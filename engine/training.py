@@ -15,6 +15,7 @@ from rich.console import Console
 from data.errors import InputError
 from data.files import sole_writer, sweep_partial_files
 from data.retrieval import RetrievalData
+from engine.attention import plot_attention
 from engine.build import (
     build_data,
     build_model,
@@ -141,6 +142,8 @@ def _fit_and_test(
             "trainer.limit_train_batches"
         )
     load_weights(model, load_checkpoint(best), str(best))
+    for logger in loggers:
+        logger.log_checkpoint(best)
     chosen = "" if best_score is None or keeper is None else f" ({keeper.monitor} {best_score:.4f})"
     if isinstance(data, RetrievalData):
         say(console, f"testing {folder_name(best)}{chosen}")
@@ -148,6 +151,7 @@ def _fit_and_test(
     else:
         scores = network_scores(test_trainer(cfg), model, data, "test")
         say(console, f"tested {folder_name(best)}{chosen}")
+        plot_attention(folder, model, data, "test", scores, int(cfg.seed))
         publish(cfg, folder, data, "test", scores, loggers, console, trainer.global_step)
     write_model_card(folder, model)
     return float(best_score) if isinstance(best_score, torch.Tensor) else None

@@ -30,6 +30,8 @@ ALLOWED_TARGETS = frozenset(
         "engine.callbacks.SaveLast",
         "engine.callbacks.StopOnNaN",
         "engine.freezing.AlternatingFreeze",
+        "engine.trackers.CSV",
+        "engine.trackers.TensorBoard",
         "engine.trackers.mlflow_logger",
         "engine.trackers.wandb_logger",
         "models.aligned_reader.AlignedReader",

@@ -11,6 +11,7 @@ from engine.food_figures import draw_food, shown_label
 from engine.food_published import published_food_rows
 from engine.food_report import compare_runs, publish_food, render_comparison, summarise, tracked
 from engine.food_scores import ROTATIONS
+from engine.trackers import CSV, TensorBoard
 from tests.food_outcomes import IDENTITY, outcomes, question, right_place
 
 TYPES = {
@@ -182,10 +183,9 @@ def test_labels_without_glyphs_become_code_points(monkeypatch):
 
 
 def test_trackers_get_scalars_and_pictures(tmp_path, terminal):
-    from pytorch_lightning.loggers import CSVLogger, TensorBoardLogger
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-    loggers = [CSVLogger(tmp_path, "csv", ""), TensorBoardLogger(tmp_path, "tensorboard", "")]
+    loggers = [CSV(str(tmp_path)), TensorBoard(str(tmp_path))]
     found, summary = made(orders=ROTATIONS, prompts=1)
     publish_food(tmp_path / "run", summary, found, loggers, terminal)
     events = EventAccumulator(str(tmp_path / "tensorboard"))

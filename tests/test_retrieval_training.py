@@ -254,5 +254,5 @@ def test_the_sheet_goes_to_every_tracker(trained, files, tmp_path, monkeypatch):
     monkeypatch.setenv("WANDB_MODE", "offline")
     checkpoint = f"ckpt_path={trained / 'checkpoints' / 'best.ckpt'}"
     run("evaluate", tmp_path, [checkpoint, *files, "logger=[wandb,mlflow]"])
-    assert list((tmp_path / "mlruns").rglob("artifacts/retrieval.png"))
+    assert list((tmp_path / "mlruns").rglob("artifacts/pictures/retrieval.png"))
     assert list((tmp_path / "wandb").rglob("media/images/test/*.png"))
