@@ -74,7 +74,10 @@ class Tracker(Logger):
             for line in history.read_text(encoding="utf-8").splitlines():
                 row = json.loads(line)
                 # The history counts steps that are done; Lightning numbers the last of them, from 0.
-                self.log_metrics({k: v for k, v in row.items() if k != "step"}, row["step"] - 1)
+                step = row.pop("step") - 1
+                self.log_metrics(row, step)
+                for key, value in row.items():  # the step after the last checkpoint is in the history, and comes again
+                    self._known.setdefault((key, step), []).append(value)
 
     def _survive(self, action: Callable[[], Any]) -> Any:
         try:
