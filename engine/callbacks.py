@@ -144,8 +144,18 @@ class SaveLast(Checkpoint):
         # Only between optimizer steps: gradients accumulated so far are in no checkpoint.
         stepped = trainer.global_step != self._saved_step
         between = (batch_idx + 1) % trainer.accumulate_grad_batches == 0 or last
-        if between and stepped and (due or self._signum):
+        if between and stepped and (self._asked(trainer) or due):
             self._save(trainer)
+
+    def _asked(self, trainer: pl.Trainer) -> int:
+        """The signal to stop, or 0. Several processes agree, or they would wait for each other: a signal reaches them
+        at different steps, or one of them only.
+        """
+        if trainer.world_size > 1:
+            signum = torch.tensor(self._signum, device=trainer.strategy.root_device)
+            torch.distributed.all_reduce(signum, torch.distributed.ReduceOp.MAX)
+            return int(signum)
+        return self._signum
 
     def on_validation_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         if trainer.sanity_checking or trainer.state.fn != "fit":
@@ -163,8 +173,8 @@ class SaveLast(Checkpoint):
         self._restore()
         if trainer.global_step != self._saved_step:  # `trainer.max_steps` ends inside an epoch, before any validation
             self._save(trainer)
-        elif self._signum:  # arrived after the last save: nothing is lost, but the run was asked to stop
-            raise Stopped(self._signum, self.path)
+        elif signum := self._asked(trainer):  # arrived after the last save: nothing is lost, but it was asked to stop
+            raise Stopped(signum, self.path)
 
     def _restore(self) -> None:
         for number, handler in self._handlers.items():
@@ -183,8 +193,8 @@ class SaveLast(Checkpoint):
                 f"{home}: the run folder was deleted or moved while the run went on; the state of step "
                 f"{trainer.global_step} was saved in a new one. Move it back, or go on with ckpt_path={self.path}"
             )
-        if self._signum:
-            raise Stopped(self._signum, self.path)
+        if signum := self._asked(trainer):
+            raise Stopped(signum, self.path)
 
 
 class StopOnNaN(Callback):

@@ -159,6 +159,8 @@ def guarded(module: str, name: str, cfg: DictConfig) -> Any:
         if single and _is_of_the_user(error):
             fail(error)
         if type(error).__name__ == "Stopped":
+            if not first:
+                sys.exit(0)  # the first process says so; Lightning would kill it before, if this one seemed to fail
             signum, checkpoint = error.signum, error.checkpoint  # pyright: ignore[reportAttributeAccessIssue]
             if checkpoint is not None:
                 print(f"stopped; go on with: python train.py ckpt_path={_short(checkpoint)}", file=sys.stderr)

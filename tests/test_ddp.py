@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -58,6 +59,22 @@ def test_21_questions_on_two_processes_are_21(tmp_path):
         [f"ckpt_path={folder / 'checkpoints' / 'best.ckpt'}", "split=val", "sanity=false", "logger=[]"],
     )
     assert best["val/accuracy"] == pytest.approx(alone, abs=1e-6), "validated to the numbers of one process"
+
+
+@pytest.mark.slow
+def test_a_signal_to_one_process_stops_all_at_the_same_step(tmp_path):
+    command = [sys.executable, "train.py", *files(tmp_path), *SMALL, *TWO, f"hydra.run.dir={tmp_path / 'run'}"]
+    command += ["trainer.max_epochs=5000", "callbacks.early_stopping.patience=9999"]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    process = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+    last = tmp_path / "run" / "checkpoints" / "last.ckpt"
+    while not last.is_file():
+        assert process.poll() is None
+        time.sleep(0.1)
+    process.send_signal(signal.SIGTERM)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 128 + signal.SIGTERM and b"go on with" in err and b"Traceback" not in err
+    assert not left_of(tmp_path)
 
 
 @pytest.mark.slow
