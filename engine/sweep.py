@@ -409,7 +409,7 @@ def _redacted(command: str) -> str:
 
 
 def _say(line: str) -> None:
-    if _rank() == 0:
+    if _rank() == 0 and OWN_PROCESS not in os.environ:  # said by the process that started this one
         print(f"» {line}", flush=True)
 
 
