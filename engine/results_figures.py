@@ -83,7 +83,8 @@ def _accuracy(section: Section) -> Any:
     if any(not e.reference for e in section.entries):
         marks.append(("o", OWN, "white", "other questions"))
     marks += [("s", BASELINE, BASELINE, "baseline")] * bool(baselines)
-    for same, text in ((True, "published, same questions"), (False, "published, other questions")):
+    what = "published, best of four prompts" if section.kind == "food" else "published"
+    for same, text in ((True, f"{what}, same questions"), (False, f"{what}, other questions")):
         if any(row["same"] is same for row in published):
             marks.append(("D", PUBLISHED, PUBLISHED if same else "white", text))
     for mark, colour, face, text in marks:
@@ -113,7 +114,8 @@ def _ranks(section: Section) -> Any:
                 bounds = None if interval is None else (interval[0] * scale / 100, interval[1] * scale / 100)
                 _interval(axis, y + shift, bounds, colour)
                 values = [r.pools[pool][direction][key]["mean"] * scale for r in entry.results]
-                axis.plot(values, [y + shift + 0.11] * len(values), "o", ms=2.6, color=colour, mew=0)
+                if len(values) > 1:
+                    axis.plot(values, [y + shift + 0.11] * len(values), "o", ms=2.6, color=colour, mew=0)
                 face = colour if entry.reference else "white"
                 axis.plot(mean * scale, y + shift, "o", ms=6, color=colour, mfc=face, zorder=3)
             for y, row in enumerate(others, len(entries)):
@@ -130,7 +132,9 @@ def _ranks(section: Section) -> Any:
     axes[0].xaxis.set_major_formatter(ScalarFormatter())
     axes[0].xaxis.set_minor_formatter(ScalarFormatter())
     axes[0].tick_params(axis="x", which="minor", labelsize=7)
-    axes[1].set(xlabel="R@10, %", xlim=(0, None))
+    axes[1].set(xlabel="R@10, %", xlim=(0, min(103, axes[1].get_xlim()[1] * 1.04)))
+    if any(len(e.results) > 1 for e in entries):
+        axes[0].plot([], [], "o", color="0.4", ms=2.6, label="one seed")
     if any("source" not in row for row in others):
         axes[0].plot([], [], "s", color="0.4", mfc="white", ms=5, label="baseline")
     if any("source" in row for row in others):
@@ -167,7 +171,7 @@ def _differences(section: Section) -> Any | None:
     for i, j in np.argwhere(~np.isnan(values)):
         clear = p[i, j] < 0.05
         colour = "white" if abs(values[i, j]) > 0.62 * most else "black"
-        text = f"{values[i, j]:+.2f}" if retrieval else f"{values[i, j]:+.1f}"
+        text = f"{values[i, j]:+.3f}" if retrieval else f"{values[i, j]:+.1f}"
         weight = "bold" if clear else "normal"
         axis.text(j, i, text.replace("-", "−"), ha="center", va="center", fontsize=8, color=colour, fontweight=weight)
     names = [f"{_short(e.system, 60)}  ({i})" for i, e in enumerate(entries, 1)]
@@ -176,7 +180,7 @@ def _differences(section: Section) -> Any | None:
     axis.tick_params(length=0)
     axis.spines[:].set_visible(False)
     bar = figure.colorbar(image, ax=axis, shrink=0.8)
-    bar.set_label("row − column, " + ("mean reciprocal rank" if retrieval else "points"), fontsize=8)
+    bar.set_label("row − column, " + ("1 / rank" if retrieval else "points"), fontsize=8)
     bar.ax.tick_params(labelsize=8)
     figure.suptitle(_short(section.title, 60) + "\nbold: p < 0.05 after Holm", fontsize=9)
     return figure
