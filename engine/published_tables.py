@@ -13,6 +13,7 @@ from engine.results import Entry, Section
 from engine.retrieval_report import published_retrieval_rows
 from engine.run_records import RANK_KEYS
 from models.ranks import DIRECTIONS
+from models.sanity import rules_for
 
 MISSING = "–"
 CONF = Path(__file__).resolve().parents[1] / "conf"
@@ -147,16 +148,14 @@ def _family(sections: list[Section], family: str, found: Rebuilt) -> None:
         cells = [share(by_task[t]).rstrip("†") if t in by_task else MISSING for t in TASKS]
         sheet.add("this run", name, *cells)
         first = next(iter(by_task.values()))
-        # A command is for pasting into a shell: only names of the project's own configs get into one.
-        model = next(
-            (name for name in (first.first.system, f"sanity/{first.first.system}") if name in _options("model")), None
-        )
-        if joint or model is None or system != first.first.system:
+        if joint or system != first.first.system:  # a row with settings of its own has no such name
             continue
         script = "train.py" if _trained(first) else "evaluate.py"
         for task in TASKS:
-            if task not in by_task and f"{family}/{task}" in _options("data"):
-                command = f"python {script} data={family}/{task} model={model}"
+            # A command is for pasting into a shell: only names of the project's own configs get into one.
+            rule = f"sanity/{system}" if system in {r.name for r in rules_for(task)} else system
+            if task not in by_task and rule in _options("model") and f"{family}/{task}" in _options("data"):
+                command = f"python {script} data={family}/{task} model={rule}"
                 found.missing.append((f"{family}, {name}, {_TASK_NAMES[task]}", command))
     if rows:
         sheet.remark = "Nothing published is about these questions."

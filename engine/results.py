@@ -20,10 +20,11 @@ from models.ranks import DIRECTIONS, pool_name
 
 Row = dict[str, Any]
 ROUNDS = 10_000  # of permutations and of the bootstrap
+MOST_PAIRS = 500  # of one table, beyond which only the highest row is compared
 MOST_KEYS = 3  # settings that a name shows
 
 
-@dataclass
+@dataclass(eq=False)
 class Entry:
     """A row of a table: one system, all its seeds."""
 
@@ -134,11 +135,11 @@ def sections_of(
             notes.append(f"{changed} of {len(found)} runs were made by code with {CHANGED}")
         rows = _baselines(entries), _published(kind, task, entries)
         sections.append(Section(kind, data, task, split, entries, *rows, notes=notes))
-    pairs = [(s, a, b) for s in sections for a, b in itertools.combinations(s.entries, 2) if _comparable(a, b)]
+    pairs = [(section, a, b) for section in sections for a, b in _pairs(section)]
     # The smallest p that permutations can give is 1 / (rounds + 1), which the correction multiplies.
     sizes = Counter(id(section) for section, _, _ in pairs)
     for section, a, b in progress(pairs):
-        section.comparisons.append(compare_entries(a, b, seed, max(ROUNDS, 200 * sizes[id(section)])))
+        section.comparisons.append(compare_entries(a, b, seed, max(ROUNDS, 100 * sizes[id(section)])))
     for section in sections:
         _add_intervals(section, seed)
         for row, adjusted in zip(section.comparisons, holm([r["p"] for r in section.comparisons]), strict=True):
@@ -349,6 +350,18 @@ def _share_interval(share: float, n: int | None) -> tuple[float, float] | None:
 
 
 # -------------------------------------------------------------------------------------------------------- comparisons
+
+
+def _pairs(section: Section) -> list[tuple[Entry, Entry]]:
+    """Rows to be compared: all pairs, or where these are too many the highest row with each other one."""
+    pairs = [pair for pair in itertools.combinations(section.entries, 2) if _comparable(*pair)]
+    if len(pairs) > MOST_PAIRS:
+        best = next((e for e in section.entries if e.reference), section.entries[0])
+        pairs = [pair for pair in pairs if best in pair]
+        section.notes.append(
+            f"{len(section.entries)} rows: compared with the highest only, which was chosen by its score"
+        )
+    return pairs
 
 
 def _comparable(a: Entry, b: Entry) -> bool:

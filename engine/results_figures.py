@@ -14,6 +14,7 @@ from models.ranks import DIRECTIONS
 OWN, BASELINE, PUBLISHED = "#1b6ca8", "0.45", "#e07b39"
 SIDES = {DIRECTIONS[0]: ("image → recipe", OWN), DIRECTIONS[1]: ("recipe → image", "#4c956c")}
 CHANCE = 0.25  # every question here has four options
+MOST_ROWS = 80  # systems of one figure
 MOST_SYSTEMS = 14  # rows of a matrix that can still be read
 LONGEST = 60  # characters of a name
 
@@ -51,10 +52,11 @@ def _accuracy(section: Section) -> Any:
 
     baselines = [row for row in section.baselines if row["system"] != "chance"]
     published = sorted(section.published, key=lambda row: -row["value"])
-    rows = len(section.entries) + len(baselines) + len(published)
+    entries = section.entries[:MOST_ROWS]
+    rows = len(entries) + len(baselines) + len(published)
     figure, axis = plt.subplots(figsize=(8.5, 1.5 + 0.27 * rows), layout="constrained")
     y, names = 0, []
-    for entry in section.entries:
+    for entry in entries:
         _interval(axis, y, entry.interval, OWN)
         if len(entry.values) > 1:  # below the mean, which would hide them
             axis.plot(np.multiply(entry.values, 100), [y + 0.33] * len(entry.values), "o", ms=3.2, color=OWN, mew=0)
@@ -76,7 +78,7 @@ def _accuracy(section: Section) -> Any:
     axis.axvline(CHANCE * 100, color="0.5", linestyle="--", linewidth=1, zorder=0)
     _names(axis, names)
     axis.set(xlabel="accuracy, %", xlim=(0, 100))
-    axis.set_title(_short(section.title, 90), fontsize=10, loc="left")
+    axis.set_title(_short(_title(section), 90), fontsize=10, loc="left")
     marks = [("o", OWN, OWN, "mean of a system here")]
     if any(len(e.results) > 1 for e in section.entries):
         marks.append(("o", OWN, "small", "one seed"))
@@ -101,7 +103,7 @@ def _ranks(section: Section) -> Any:
     from matplotlib.ticker import ScalarFormatter
 
     pool = section.pools[0]
-    entries = [e for e in section.entries if all(pool in r.pools for r in e.results)]
+    entries = [e for e in section.entries if all(pool in r.pools for r in e.results)][:MOST_ROWS]
     others = [row for row in [*section.baselines, *section.published] if row.get("pool") == pool]
     names = [_short(e.system) + (f" ({len(e.results)} seeds)" if len(e.results) > 1 else "") for e in entries]
     names += [_short(row["system"]) for row in others]
@@ -140,7 +142,7 @@ def _ranks(section: Section) -> Any:
     if any("source" in row for row in others):
         axes[0].plot([], [], "D", color="0.4", mfc="white", ms=5, label="published")
     axes[0].plot([], [], color="0.5", linestyle="--", linewidth=1, label="chance")
-    figure.suptitle(_short(f"{section.title}, pool {pool}", 110), fontsize=10, x=0.01, ha="left")
+    figure.suptitle(_short(f"{_title(section)}, pool {pool}", 110), fontsize=10, x=0.01, ha="left")
     figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=5, frameon=False, fontsize=8)
     return figure
 
@@ -184,6 +186,11 @@ def _differences(section: Section) -> Any | None:
     bar.ax.tick_params(labelsize=8)
     figure.suptitle(_short(section.title, 60) + "\nbold: p < 0.05 after Holm", fontsize=9)
     return figure
+
+
+def _title(section: Section) -> str:
+    more = len(section.entries) > MOST_ROWS
+    return section.title + (f", the first {MOST_ROWS} of {len(section.entries)} rows" if more else "")
 
 
 def _interval(axis: Any, y: float, interval: Any, colour: str, alpha: float = 1.0) -> None:

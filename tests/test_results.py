@@ -148,11 +148,22 @@ def test_holm_is_over_the_pairs_of_one_section(tmp_path):
         assert row["holm_p"] == pytest.approx(running)
 
 
-def test_many_pairs_keep_a_p_that_can_be_small(tmp_path):
-    for i in range(12):  # 66 pairs: 10,000 rounds would allow no adjusted p below 66 / 10,001
+def test_many_pairs_keep_a_p_that_can_be_small(tmp_path, monkeypatch):
+    monkeypatch.setattr("engine.results.ROUNDS", 1000)
+    for i in range(12):  # 66 pairs: 1,000 rounds would allow no adjusted p below 66 / 1,001
         choice_run(tmp_path / str(i), bits(40, 0.1 if i else 1.0, i), system=f"s{i:02d}")
     (section,) = sections(tmp_path)
-    assert len(section.comparisons) == 66 and min(r["holm_p"] for r in section.comparisons) < 66 / 10_001
+    assert len(section.comparisons) == 66 and min(r["holm_p"] for r in section.comparisons) < 66 / 1001
+
+
+def test_hundreds_of_rows_are_compared_with_the_highest_only(tmp_path, monkeypatch):
+    monkeypatch.setattr("engine.results.MOST_PAIRS", 5)
+    for i in range(4):
+        choice_run(tmp_path / str(i), bits(20, 0.2 * i + 0.1, i), system=f"s{i}")
+    (section,) = sections(tmp_path)
+    best = section.entries[0].system
+    assert len(section.comparisons) == 3 and all(best in (r["a"], r["b"]) for r in section.comparisons)
+    assert "4 rows: compared with the highest only" in section.notes[-1]
 
 
 def test_only_the_same_questions_are_compared(tmp_path):
@@ -256,6 +267,7 @@ def test_table_2_holds_own_cells_and_commands_for_the_others(tmp_path):
 def test_other_questions_never_fill_the_papers_table(tmp_path):
     cfg = config(1, model={"name": "hasty_student"})
     choice_run(tmp_path / "w", [1, 0], "hasty_student", data="wikibooks/textual_cloze", cfg=cfg)
+    choice_run(tmp_path / "f", [1, 1], "first_choice", data="wikibooks/textual_cloze", cfg=cfg)
     choice_run(tmp_path / "t", [1, 1], "tfidf_context", data="wikibooks/textual_cloze", cfg=cfg)
     rebuilt = rebuild(sections(tmp_path))
     here = [row[1:][1::2] for _, row in rebuilt.sheets[0].rows]
@@ -264,7 +276,8 @@ def test_other_questions_never_fill_the_papers_table(tmp_path):
     commands = dict(rebuilt.missing)
     command = "python evaluate.py data=wikibooks/visual_cloze model="
     assert commands["wikibooks, hasty student, visual cloze"] == command + "hasty_student"
-    assert commands["wikibooks, tfidf context, visual cloze"] == command + "sanity/tfidf_context"
+    assert commands["wikibooks, first choice, visual cloze"] == command + "sanity/first_choice"
+    assert not any("tfidf" in cell for cell in commands), "a rule for texts is none for pictures"
 
 
 def test_retrieval_tables_know_the_published_setting_by_its_loss(tmp_path):
