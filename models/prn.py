@@ -205,9 +205,9 @@ class PRN(nn.Module):
             candidates = self.dropout(states).sum(dim=1).unflatten(0, choices.shape[:2])  # (B, K, G)
         else:
             candidates = candidates[:, :, 0]
-        exact = torch.promote_types(o.dtype, torch.float32)  # half precision would tie scores that differ
-        o, candidates = F.normalize(o.to(exact), dim=2, eps=1e-6), F.normalize(candidates.to(exact), dim=2, eps=1e-6)
-        cosines = o @ candidates.transpose(1, 2)  # (B, P, K)
+        # Half precision would tie scores that differ, and a product of matrices would fall back to it.
+        o, candidates = (part.to(torch.promote_types(part.dtype, torch.float32)) for part in (o, candidates))
+        cosines = F.cosine_similarity(o[:, :, None], candidates[:, None], dim=3, eps=1e-6)  # (B, P, K)
         if ordering and self.ordering == "own":
             return {"scores": cosines.diagonal(dim1=1, dim2=2)}
         return {"scores": cosines.mean(dim=1)}

@@ -397,6 +397,35 @@ def test_zero_vectors_give_numbers_and_gradients(task):
     assert all(p.grad is None or p.grad.isfinite().all() for p in net.parameters())
 
 
+def test_half_precision_keeps_scores_apart():
+    torch.manual_seed(0)
+    net = PRN(**SIZES).eval()
+    with torch.backends.mkldnn.flags(enabled=False):  # oneDNN has no bfloat16 LSTM for some processors
+        for task in VISUAL:
+            batch = make_batch(task)
+            with torch.autocast("cpu", dtype=torch.bfloat16):
+                output = net(batch)
+                CosineHinge()(output, batch).backward()
+            assert output["scores"].dtype == torch.float32
+            torch.testing.assert_close(output["scores"], net(batch)["scores"], atol=0.05, rtol=0)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("task", VISUAL)
+def test_a_gpu_gives_the_same_scores(task):
+    if not torch.cuda.is_available():
+        pytest.skip("needs a CUDA device")
+    torch.manual_seed(1)
+    net = PRN(**SIZES, task=task).eval()
+    batch = make_batch(task)
+    expected = net(batch)["scores"]
+    batch = {key: value.cuda() if isinstance(value, torch.Tensor) else value for key, value in batch.items()}
+    found = net.cuda().train()(batch)
+    CosineHinge()(found, batch).backward()
+    assert all(p.grad is None or p.grad.isfinite().all() for p in net.parameters())
+    torch.testing.assert_close(net.eval()(batch)["scores"].cpu(), expected, atol=1e-3, rtol=0)  # cuDNN may use TF32
+
+
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
