@@ -28,12 +28,12 @@ def _append(path: Path, line: str) -> None:
 
 
 def sbatch(folder: Path, script: str) -> None:
-    """Run the script in the background for each task of the array, again as long as it is requeued."""
+    """Run the script in the background, for each task where it is an array, again as long as it is requeued."""
     flags = dict(re.findall(r"^#SBATCH --([\w-]+)=(.*)$", Path(script).read_text(), re.MULTILINE))
-    last = int(re.sub(r"%.*", "", flags.get("array", "0-0").strip("'")).partition("-")[2])
-    for task in range(last + 1):
+    last = re.sub(r"%.*", "", flags["array"].strip("'")).partition("-")[2] if "array" in flags else None
+    for task in [""] if last is None else map(str, range(int(last) + 1)):
         subprocess.Popen(
-            [sys.executable, __file__, "task", str(folder), script, str(task), flags["ntasks-per-node"]],
+            [sys.executable, __file__, "task", str(folder), script, task, flags["ntasks-per-node"]],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
@@ -42,11 +42,12 @@ def sbatch(folder: Path, script: str) -> None:
 
 
 def task(folder: Path, script: str, number: str, processes: str) -> None:
-    slurm = {"JOB_ID": str(int(JOB) + int(number)), "ARRAY_JOB_ID": JOB, "ARRAY_TASK_ID": number, "NTASKS": processes}
-    slurm |= {"NTASKS_PER_NODE": processes, "NNODES": "1", "JOB_NUM_NODES": "1", "NODEID": "0", "JOB_NAME": "sweep"}
+    slurm = {"JOB_ID": str(int(JOB) + int(number or 0)), "NTASKS": processes, "NTASKS_PER_NODE": processes}
+    slurm |= {"ARRAY_JOB_ID": JOB, "ARRAY_TASK_ID": number} if number else {}
+    slurm |= {"NNODES": "1", "JOB_NUM_NODES": "1", "NODEID": "0", "JOB_NAME": "sweep"}
     slurm |= {"JOB_NODELIST": "localhost", "NODELIST": "localhost", "STEP_ID": "0"}
     environment = {**os.environ, **{f"SLURM_{key}": value for key, value in slurm.items()}}
-    again = folder / f"again_{JOB}_{number}"
+    again = folder / f"again_{JOB}{'_' if number else ''}{number}"
     again.touch()
     while again.exists():
         again.unlink()
@@ -61,11 +62,11 @@ def srun(folder: Path, *arguments: str) -> None:
         flag = words.pop(0)
         if flag in ("--output", "--error"):
             outputs[flag] = words.pop(0)
-    number = os.environ["SLURM_ARRAY_TASK_ID"]
+    number = os.environ.get("SLURM_ARRAY_TASK_ID", "0")
     started = []
     for rank in range(int(os.environ["SLURM_NTASKS"])):
         names = {
-            flag: path.replace("%A", JOB).replace("%a", number).replace("%t", str(rank))
+            flag: path.replace("%A", JOB).replace("%j", JOB).replace("%a", number).replace("%t", str(rank))
             for flag, path in outputs.items()
         }
         environment = {**os.environ, "SLURM_PROCID": str(rank), "SLURM_LOCALID": str(rank)}
@@ -83,8 +84,8 @@ def scontrol(folder: Path, *arguments: str) -> None:
 
 def sacct(folder: Path, *arguments: str) -> None:
     print("JobID|State|NodeList")
-    for number in range(8):
-        print(f"{JOB}_{number}|RUNNING|localhost")
+    for name in (JOB, *(f"{JOB}_{number}" for number in range(8))):
+        print(f"{name}|RUNNING|localhost")
 
 
 if __name__ == "__main__":
