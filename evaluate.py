@@ -11,7 +11,7 @@ python evaluate.py folds=runs/sweeps/<time>                        retrieval: al
 import hydra
 from omegaconf import DictConfig
 
-from engine.launch import guarded
+from engine.launch import guarded, hide_output
 
 
 @hydra.main(version_base="1.3", config_path="conf", config_name="evaluate")
@@ -23,4 +23,5 @@ def main(cfg: DictConfig) -> float | None:
 
 
 if __name__ == "__main__":
+    hide_output()
     main()

@@ -9,7 +9,7 @@ python prepare.py task=neighbours word=butter
 import hydra
 from omegaconf import DictConfig
 
-from engine.launch import guarded
+from engine.launch import guarded, hide_output
 
 
 @hydra.main(version_base="1.3", config_path="conf", config_name="prepare")
@@ -19,4 +19,5 @@ def main(cfg: DictConfig) -> None:
 
 
 if __name__ == "__main__":
+    hide_output()
     main()

@@ -7,7 +7,7 @@ python train.py ckpt_path=runs/.../checkpoints/last.ckpt      resumes as if noth
 import hydra
 from omegaconf import DictConfig
 
-from engine.launch import guarded
+from engine.launch import guarded, hide_output
 
 
 @hydra.main(version_base="1.3", config_path="conf", config_name="train")
@@ -17,4 +17,5 @@ def main(cfg: DictConfig) -> float | None:
 
 
 if __name__ == "__main__":
+    hide_output()
     main()

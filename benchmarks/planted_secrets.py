@@ -3,8 +3,8 @@
 python benchmarks/planted_secrets.py [--keep FOLDER]
 
 A training with all four trackers, an evaluation of it, a sweep of which one job fails with a secret in its traceback
-(its `.hydra` folders switched on), and a run that ends in an error naming an address with a password. Looked through:
-every file below their folders, byte by byte, and both streams of the terminal.
+(its `.hydra` folders switched on), a run that ends in an error naming an address with a password, and a command line
+that Hydra cannot read. Looked through: every file below their folders, byte by byte, and both streams of the terminal.
 """
 
 import argparse
@@ -70,16 +70,18 @@ def _look(folder: Path) -> int:
     ]
     trackers = "logger=[csv,tensorboard,wandb,mlflow]"
     train, evaluate = [sys.executable, "train.py"], [sys.executable, "evaluate.py"]
-    bad = f"/nowhere/{s[11]}/train.json"
     good = next(o for o in files if o.startswith("data.train_file")).partition("=")[2]
+    environment |= {"TRAIN_good": good, "TRAIN_bad": f"/nowhere/{s[11]}/train.json"}
+    by_job = ["data.train_file='${oc.env:TRAIN_${service.pick}}'", "+service.pick=good,bad"]
     without = [o for o in common if not o.startswith("data.train_file")]
     message = f"data.train_file='https://me:{s[10]}@host/train.json'"
     commands = {
         "training": [*train, *common, *planted, trackers, f"hydra.run.dir={folder / 'run'}"],
         "evaluation": [*evaluate, *files, *planted, trackers, f"ckpt_path={folder / 'run'}/checkpoints/best.ckpt"],
-        "sweep with a failing job": [*train, "-m", *without, *planted, "logger=csv", f"data.train_file={good},{bad}"],
+        "sweep with a failing job": [*train, "-m", *without, *planted, "logger=csv", *by_job],
         "error": [*train, *without, *planted, message, f"hydra.run.dir={folder / 'error'}"],
     }
+    commands["unreadable command line"] = [*train, f"+service.api_key={{{s[3]}", f"+service.note='Bearer {s[9]}"]
     commands["evaluation"] += ["sanity=false"]
     commands["sweep with a failing job"] += [f"hydra.sweep.dir={folder / 'sweep'}", "hydra.output_subdir=.hydra"]
     for name, command in commands.items():

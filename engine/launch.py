@@ -14,7 +14,7 @@ from typing import Any
 from omegaconf import DictConfig, OmegaConf
 
 from data.errors import InputError
-from engine.runfolder import hide, learn_secrets
+from engine.runfolder import hide, learn_arguments, learn_secrets
 
 
 def _run_folder(
@@ -124,7 +124,8 @@ def guarded(module: str, name: str, cfg: DictConfig) -> Any:
     from hydra.core.hydra_config import HydraConfig
     from hydra.types import RunMode
 
-    _hide_secrets(cfg)
+    learn_secrets(cfg)
+    hide_output()
     single = not HydraConfig.initialized() or HydraConfig.get().mode != RunMode.MULTIRUN
     first = os.environ.get("LOCAL_RANK", "0") == "0"
     if not first:
@@ -186,8 +187,9 @@ class _Hiding:
         return getattr(self.stream, name)
 
 
-def _hide_secrets(cfg: DictConfig) -> None:
-    learn_secrets(cfg)
+def hide_output() -> None:
+    """From here on neither stream of the terminal shows a secret, those of the command line among them."""
+    learn_arguments(sys.argv[1:])
     for name in ("stdout", "stderr"):
         if not isinstance(getattr(sys, name), _Hiding):
             setattr(sys, name, _Hiding(getattr(sys, name)))

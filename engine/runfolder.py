@@ -49,6 +49,14 @@ def learn_secrets(cfg: Any) -> None:
     walk(OmegaConf.to_container(cfg, resolve=False) if OmegaConf.is_config(cfg) else cfg, False)
 
 
+def learn_arguments(arguments: list[str]) -> None:
+    """The same for `key=value` on a command line, which Hydra shows where it cannot read it."""
+    for argument in arguments:
+        key, _, value = argument.partition("=")
+        if _SECRET_KEY.search(_words(key)) and not value.startswith("${"):
+            _learnt.update(part for part in (value, value.strip("'\"{[]}")) if len(part) >= _SHORTEST)
+
+
 def hide(text: str) -> str:
     """A text without the secrets of environment and config, user and password of addresses, and bearer tokens."""
     return _hide(text, _known())

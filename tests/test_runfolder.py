@@ -5,7 +5,7 @@ import pytest
 from omegaconf import OmegaConf
 
 from engine import runfolder
-from engine.runfolder import hide, learn_secrets, plain, redact, redact_argument, write_provenance
+from engine.runfolder import hide, learn_arguments, learn_secrets, plain, redact, redact_argument, write_provenance
 
 PLANTED = {
     "api_key": "S3CRET-1",
@@ -114,6 +114,10 @@ def test_values_of_the_config_are_hidden_in_messages_too():
     learn_secrets(OmegaConf.create({"model": {"api_key": "S3CRET-1"}, "u": "http://me:S3CRET-2@h", "seed": 1}))
     learn_secrets(OmegaConf.create({"model": {"headers": {"x": "S3CRET-3"}}, "tokens": {"hf_token": "S3CRET-4"}}))
     message = hide("refused: S3CRET-1, me:S3CRET-2, S3CRET-3, S3CRET-4, S3CRET-9, hf_abcdefghijklmnopqr5t; seed 1")
+    learn_arguments(["+x.api_key={S3CRET-7", "seed=123456", "model.token='S3CRET-8'"])
+    assert (
+        hide("LexerNoViableAlt: {S3CRET-7, and S3CRET-8, 123456") == "LexerNoViableAlt: <hidden>, and <hidden>, 123456"
+    )
     assert "S3CRET" not in message and "hf_abc" not in message and message.endswith("; seed 1")
 
 
