@@ -115,8 +115,14 @@ def unpacked(raw: IO[bytes], path: Path) -> io.BufferedReader:
     """The content of an open gzip file, to be read piece by piece.
 
     InputError where more comes than 64 MiB and 100 times what was read of the file: JSON shrinks to a tenth, and a
-    thousandfold is made to fill memory or disk. Errors of a damaged file are those of `gzip`.
+    thousandfold is made to fill memory or disk; or where 64 KiB of zeros follow, which `gzip` would pass over byte by
+    byte for minutes. Errors of a damaged file are those of `gzip`.
     """
+    size = raw.seek(0, os.SEEK_END)
+    raw.seek(max(0, size - (1 << 16)))
+    if size > 1 << 16 and not any(raw.read(1 << 16)):
+        raise InputError(f"{path}: ends in zeros, so it is a damaged gzip file; fetch it again")
+    raw.seek(0)
     return io.BufferedReader(_Unpacked(raw, path), 1 << 16)
 
 

@@ -149,16 +149,17 @@ class HideSecrets(Callback):
 
 
 def _save_hidden() -> None:
-    if getattr(OmegaConf.save, "hides", False):
+    if getattr(OmegaConf.to_yaml, "hides", False):
         return
-    write = OmegaConf.save
+    write = OmegaConf.to_yaml  # `OmegaConf.save` goes through it too
 
-    def save(config: Any, *arguments: Any, **named: Any) -> None:
-        found = OmegaConf.to_container(config, resolve=False) if OmegaConf.is_config(config) else None
-        write(config if found is None else OmegaConf.create(_for_file(found)), *arguments, **named)
+    def to_yaml(cfg: Any, *, resolve: bool = False, sort_keys: bool = False) -> str:
+        if OmegaConf.is_config(cfg):
+            cfg = OmegaConf.create(_for_file(OmegaConf.to_container(cfg, resolve=resolve)))
+        return write(cfg, resolve=resolve, sort_keys=sort_keys)
 
-    save.hides = True  # type: ignore[attr-defined]
-    OmegaConf.save = save  # type: ignore[method-assign]
+    to_yaml.hides = True  # type: ignore[attr-defined]
+    OmegaConf.to_yaml = to_yaml  # type: ignore[method-assign]
 
 
 def _for_file(found: Any) -> Any:

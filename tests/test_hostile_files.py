@@ -201,6 +201,9 @@ def test_a_gzip_file_that_grows_a_thousandfold_is_refused(tmp_path, monkeypatch)
     with pytest.raises(InputError, match=r"layer1\.json: unpacks to more than 100 times"):
         for _ in read_records(tmp_path / "layer1.json"):
             pass
+    (tmp_path / "test.json.gz").write_bytes(gzip.compress(b"{}") + bytes(1 << 24))
+    with pytest.raises(InputError, match=r"test\.json\.gz: ends in zeros"):
+        read_questions(tmp_path / "test.json.gz")
     text = json.dumps({"data": [os.urandom(20).hex() for _ in range(60_000)]}).encode()
     with io.BytesIO(gzip.compress(text)) as raw:
         assert unpacked(raw, tmp_path).read() == text  # what is no bomb comes whole

@@ -125,14 +125,14 @@ def test_what_hydra_writes_is_without_secrets_and_the_config_itself_stays(tmp_pa
     overrides = ["+x.api_key=S3CRET-1,S3CRET-2", "seed=1"]
     cfg = OmegaConf.create({**PLANTED, "hydra": {"overrides": {"task": overrides}}, "env": "${oc.env:MY_API_KEY}"})
     cfg.hydra.job = {"override_dirname": ",".join(overrides)}
-    original = OmegaConf.save
+    original = OmegaConf.to_yaml
     try:
         runfolder.HideSecrets().on_multirun_start(cfg)
         runfolder.HideSecrets().on_multirun_start(cfg)
         OmegaConf.save(cfg, tmp_path / "multirun.yaml")
         OmegaConf.save(OmegaConf.create(overrides), tmp_path / "overrides.yaml")
     finally:
-        OmegaConf.save = original
+        OmegaConf.to_yaml = original
     for path in tmp_path.iterdir():
         assert "S3CRET" not in path.read_text() and "seed=1" in path.read_text()
     assert cfg.hydra.overrides.task == overrides and cfg.api_key == "S3CRET-1"
