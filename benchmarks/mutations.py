@@ -6,8 +6,8 @@ Twenty files, ten mutations each: 2 cut short, 4 with one flipped bit, 2 of anot
 behind it, 1 empty. Raw files are read once with SHA256SUMS in their folder and once without; stores, tables, galleries
 and checkpoints carry their own checksums. Each is read in a process of its own, as a damaged database can end one.
 
-`told`: InputError, one line, with the file's name. `equal`: what was read is what the whole file gives. `silent`: it is
-not. `fault`: any other exception, a message of several lines, a process that was killed.
+`told`: InputError, one line, with the name of the file or of the database's folder. `equal`: what was read is what the
+whole file gives. `silent`: it is not. `fault`: any other exception, several lines, a process that was killed.
 """
 
 import argparse
@@ -214,7 +214,7 @@ def main() -> None:
                         if content is None:
                             os.truncate(path, len(data) + HUGE)
                         os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
-                        found, why = outcome(read, path.name, whole)
+                        found, why = outcome(read, "base" if path.name == "data.mdb" else path.name, whole)
                         group = "raw, listed" if listed else "raw, not listed"
                         count[group if path.is_relative_to(root / "raw") else "own checksums", kind, found] += 1
                         if found in ("silent", "fault"):
