@@ -129,7 +129,7 @@ def make(root: Path) -> dict[str, tuple[Path, Reader]]:
         "manifest of a store": (store / "manifest.json", from_store),
         "table of recipes": (own / "table" / "recipes.arrow", from_table),
         "gallery": (own / "gallery" / "vectors.npy", from_gallery),
-        "checkpoint": (own / "best.ckpt", lambda: sorted(load_checkpoint(own / "best.ckpt")["state_dict"])),
+        "checkpoint": (own / "best.ckpt", lambda: load_checkpoint(own / "best.ckpt")["state_dict"]["w"].numpy()),
     }
 
 
