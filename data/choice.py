@@ -148,8 +148,12 @@ class ChoiceData(pl.LightningDataModule):
         for key, (value, bound) in least.items():
             if not isinstance(value, int) or value < bound:
                 raise InputError(f"data.{key}={value}: must be a whole number of at least {bound}")
-        if folds is not None and fold >= folds:
+        if folds is not None and (not isinstance(fold, int) or not 0 <= fold < folds):
             raise InputError(f"data.fold={fold}: there are {folds} folds, numbered from 0")
+        if evidence is not None and modality == "multimodal" and "textual_cloze" in tasks:
+            raise InputError("data.modality=multimodal: evidence is of texts alone; choose data.modality=text")
+        if generate and "textual_cloze" not in tasks:
+            raise InputError(f"data.generate={generate}: makes questions of textual cloze, and data={name} asks none")
         self.folds, self.fold = folds, fold
         self.name, self.tasks = name, tuple(tasks)
         self.text_settings, self.features, self.reducer = text, features, reducer

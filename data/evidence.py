@@ -8,6 +8,7 @@ question gives what scoring it among all gives, and no recipe that is scored len
 import hashlib
 import math
 import re
+import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
@@ -23,7 +24,7 @@ from tqdm import tqdm
 from data.encoding import step_text
 from data.errors import InputError
 from data.records import PLACEHOLDER, Question
-from data.text import tokenise
+from data.text import split_case, tokenise
 
 # One row of numbers for each of these, (titles, steps). All but the last read the texts; see `Evidence._channels`.
 CHANNELS = ("words", "characters", "coverage", "opening", "distinctive")
@@ -31,6 +32,7 @@ CHANNELS = ("words", "characters", "coverage", "opening", "distinctive")
 KINSHIP = ("words mean", "words max", "characters mean", "characters max")
 _SUFFIXES = ("ingly", "edly", "ings", "ing", "ies", "ied", "ers", "er", "es", "ed", "ly", "s")
 _CHARACTER_BUCKETS = 2**18
+_BLOCK = 1000  # questions encoded together; tables of a whole large file would fill gigabytes
 
 
 @dataclass(frozen=True)
@@ -52,9 +54,9 @@ class EvidenceSettings:
         for key in ("opening", "min_choices", "shortest", "longest"):
             value = getattr(self, key)
             if not isinstance(value, int) or value < 1:
-                raise InputError(f"evidence.{key}={value}: must be a whole number of at least 1")
+                raise InputError(f"data.evidence.{key}={value}: must be a whole number of at least 1")
         if self.shortest > self.longest:
-            raise InputError(f"evidence.shortest={self.shortest}: exceeds evidence.longest={self.longest}")
+            raise InputError(f"data.evidence.shortest={self.shortest}: exceeds data.evidence.longest={self.longest}")
 
 
 @lru_cache(maxsize=1 << 16)
@@ -143,8 +145,8 @@ class Evidence:
         evidence, style, words, steps = [], [], [], []
         tables = self._tables(())
         for start, question in enumerate(tqdm(questions, desc=description, unit=" questions", leave=False)):
-            if start % 1000 == 0:  # tables of a whole large file would fill gigabytes
-                tables = self._tables([q for q in questions[start : start + 1000] if q.task == "textual_cloze"])
+            if start % _BLOCK == 0:
+                tables = self._tables([q for q in questions[start : start + _BLOCK] if q.task == "textual_cloze"])
             k = len(question.choices)
             steps.append(_document_positions(question))
             if question.task != "textual_cloze":
@@ -376,7 +378,8 @@ def _ngrams(settings: EvidenceSettings) -> HashingVectorizer:
 def _spelled(texts: Sequence[str], ngrams: HashingVectorizer) -> Any:
     """(n, buckets) counts of n-grams. They do not cross words, so each distinct word is spelled once."""
     # Bodies of the release have lost their line breaks: "Measuring cupBowl" is three words here as for Doc2Vec.
-    read = [re.sub(r"(?<=[a-z])(?=[A-Z])", " ", text).lower().split() for text in texts]
+    pieces = [unicodedata.normalize("NFC", text).split() for text in texts]
+    read = [[part.lower() for piece in text for part in split_case(piece)] for text in pieces]
     words, column = _counts(read)
     counts: Any = words @ ngrams.transform(list(column))
     counts.sum_duplicates()
@@ -385,10 +388,10 @@ def _spelled(texts: Sequence[str], ngrams: HashingVectorizer) -> Any:
 
 def _counts(texts: Sequence[Sequence[str]]) -> tuple[Any, dict[str, int]]:
     """Counts (n, V) of the words of some texts, and the column of each word; V is at least 1."""
-    column: dict[str, int] = {}
-    places = [column.setdefault(word, len(column)) for text in texts for word in text]
+    # In alphabetical order: sums over a text's words then run in one order, whatever other texts there are.
+    column = {word: i for i, word in enumerate(sorted({word for text in texts for word in text} or {""}))}
+    places = [column[word] for text in texts for word in text]
     ends = np.cumsum([0, *map(len, texts)])
-    column = column or {"": 0}
     counts: Any = sparse.csr_matrix((np.ones(len(places)), places, ends), shape=(len(texts), len(column)))
     counts.sum_duplicates()
     return counts, column

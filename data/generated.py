@@ -23,15 +23,16 @@ def more_cloze(questions: Sequence[Question], per_recipe: int, seed: int) -> lis
         for k, choice in enumerate(q.choices)
         if k != q.answer and choice[0].strip()
     ]
+    offered = {_plain(text) for text in pool}
     shown: dict[str, tuple[Step, ...]] = {}
     for q in questions:
         if q.task != "textual_cloze":
             shown.setdefault(q.recipe_id, q.context)
     made = []
     for recipe, steps in shown.items():
-        titled = [i for i, step in enumerate(steps) if (step.title or "").strip()]
+        titled = [i for i, step in enumerate(steps) if (step.title or "").strip() not in ("", PLACEHOLDER)]
         own = {_plain(step.title or "") for step in steps}
-        if len(titled) < 4 or len({_plain(text) for text in pool} - own) < 3:
+        if len(titled) < 4 or len(offered) - len(offered & own) < 3:
             continue
         draw = random.Random(f"{seed} {recipe}")
         context = tuple(Step(body=step.body) for step in steps)

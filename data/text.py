@@ -38,11 +38,12 @@ def tokenise(text: str, split_case_joins: bool = True) -> list[str]:
     """
     words = _WORD.findall(unicodedata.normalize("NFC", text))
     if split_case_joins:
-        words = [part for word in words for part in _split_case(word)]
+        words = [part for word in words for part in split_case(word)]
     return [word.lower() for word in words]
 
 
-def _split_case(word: str) -> list[str]:
+def split_case(word: str) -> list[str]:
+    """A word cut where a lower-case letter meets an upper-case one."""
     if word.islower() or word.isupper() or word.istitle():  # nearly all words; "Éa" is title case too
         return [word]
     cuts = [0, *(i for i in range(1, len(word)) if word[i - 1].islower() and word[i].isupper()), len(word)]

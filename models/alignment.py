@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-NEVER = -1e4  # a log weight that no sum notices; -inf would make gradients of empty sums undefined
+NEVER = -1e30  # a log weight below any other; -inf would make gradients of empty sums undefined
 
 
 def log_partition(emission: Tensor, mask: Tensor) -> Tensor:
@@ -37,6 +37,8 @@ def posterior(emission: Tensor, mask: Tensor) -> Tensor:
 
 def _prepared(emission: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
     strict = mask.sum(dim=1) >= emission.shape[1]  # (N,)
+    # Half precision holds no such weight, and is too coarse for the differences of sums.
+    emission = emission.to(torch.promote_types(emission.dtype, torch.float32))
     return emission.masked_fill(~mask[:, None, :], NEVER), strict[:, None]
 
 
