@@ -80,7 +80,8 @@ class ChoiceData(pl.LightningDataModule):
         images_per_step: `all` or `first`.
         words: how recipes become words, for a network that reads words; None where none does.
         evidence: how texts are compared, for a network that reads evidence; None where none does.
-        generate: questions made of each training recipe that shows its titles, besides its own; 0 makes none.
+        generate: questions made of each training recipe that shows its titles, besides its own; 0 makes none, and so
+            does a run without textual cloze.
         read_others: whether the records of other tasks in a validation or test file are read. They lend document
             frequencies to the transductive rules, and nothing to a model.
         batch_size: questions in a batch.
@@ -152,8 +153,6 @@ class ChoiceData(pl.LightningDataModule):
             raise InputError(f"data.fold={fold}: there are {folds} folds, numbered from 0")
         if evidence is not None and modality == "multimodal" and "textual_cloze" in tasks:
             raise InputError("data.modality=multimodal: evidence is of texts alone; choose data.modality=text")
-        if generate and "textual_cloze" not in tasks:
-            raise InputError(f"data.generate={generate}: makes questions of textual cloze, and data={name} asks none")
         self.folds, self.fold = folds, fold
         self.name, self.tasks = name, tuple(tasks)
         self.text_settings, self.features, self.reducer = text, features, reducer
@@ -163,7 +162,8 @@ class ChoiceData(pl.LightningDataModule):
         self.multimodal, self.images_per_step = modality == "multimodal", images_per_step
         self.words: WordSettings | None = words
         self.word_vectors: WordVectors | None = None
-        self.evidence_settings, self.generate, self.read_others = evidence, generate, read_others
+        self.evidence_settings, self.read_others = evidence, read_others
+        self.generate = generate if "textual_cloze" in tasks else 0
         self.evidence: Evidence | None = None
         self.batch_size, self.num_workers, self.pool = batch_size, num_workers, pool
         self.limit, self.cache = limit, Path(cache)
