@@ -5,7 +5,7 @@ python evaluate.py model=hasty_student data=recipeqa/visual_ordering data.root=.
 python evaluate.py embeddings=mine.npz                             retrieval: your own embeddings, official protocol
 python evaluate.py ckpt_path=... query=photo.jpg | recipe.json     retrieval: nearest neighbours
 python evaluate.py data=foodieqa/multi_image model=vlm/transformers model.name=FOLDER_OR_HUB_NAME     FoodieQA
-python evaluate.py folds=runs/sweeps/<time>                        retrieval: all folds of a sweep together
+python evaluate.py folds=runs/sweeps/<time>                        all folds of a sweep together
 """
 
 import hydra

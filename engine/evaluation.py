@@ -28,6 +28,7 @@ from engine.build import (
     with_checkpoint_config,
 )
 from engine.checkpoints import load_checkpoint
+from engine.choice_folds import score_choice_folds
 from engine.console import folder_name, make_console, say
 from engine.folds import score_folds
 from engine.gallery import INDICES
@@ -56,7 +57,10 @@ def evaluate(cfg: DictConfig) -> float | None:
             raise InputError(f"{' and '.join(key for key in given if cfg[key])}: give one of them")
         if cfg.released:
             return evaluate_released(cfg, overrides, console)
-        return score_file(cfg, console) if cfg.embeddings else score_folds(cfg, console)
+        if cfg.embeddings:
+            return score_file(cfg, console)
+        retrieval = any(Path(cfg.folds).glob("*/embeddings_test.npz"))
+        return score_folds(cfg, console) if retrieval else score_choice_folds(cfg, console)
     checkpoint = None
     if cfg.ckpt_path:
         checkpoint = load_checkpoint(cfg.ckpt_path)

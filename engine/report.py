@@ -33,6 +33,9 @@ def publish(
 ) -> dict[str, Any]:
     """Score, compare, print, write `metrics.json`, `predictions.jsonl`, `results.md` and log to the trackers.
 
+    `baselines.jsonl` holds the scores of the table's other systems for each question, in the order of the predictions,
+    so that runs can be put together (`engine.choice_folds`) without fitting anything again.
+
     Args:
         cfg: composed config (`model.name`, `data.name`, `seed`, `sanity`, `transductive`).
         folder: run folder.
@@ -52,11 +55,16 @@ def publish(
     tracked: dict[str, float] = {}
     write_jsonl(folder / "predictions.jsonl", prediction_rows(questions, scores, int(cfg.seed)))
     tasks = by_task(questions)
+    compared: list[Row] = [{"qid": q.qid, "scores": {}} for q in questions]
     for task, rows in tasks.items():
         asked = [questions[i] for i in rows]
         own = assess(asked, scores[rows], data.unreadable[split].get(task, 0))
         own |= {"system": system, "kind": "this run", "note": ""}
         others = baseline_rows(data, split, task, bool(cfg.get("transductive", True)), system) if cfg.sanity else []
+        for row in others:
+            name = f"{row['system']}, {row['note']}" if row["note"] else row["system"]
+            for i, of_question in zip(rows, row["scores"], strict=True):
+                compared[i]["scores"][name] = [float(score) for score in of_question]
         verdict = _verdict(own, others, asked, scores[rows], int(cfg.seed))
         chance = {
             "system": "chance",
@@ -93,6 +101,8 @@ def publish(
     for note in data.notes:
         say(console, f"note: {note}")
         markdown.append(f"- note: {note}")
+    if cfg.sanity:
+        write_jsonl(folder / "baselines.jsonl", compared)
     metrics[f"{split}/accuracy"] = tracked[f"{split}/accuracy"]
     write_json(folder / "metrics.json", metrics)
     with atomic_file(folder / "results.md") as partial:
