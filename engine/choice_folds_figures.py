@@ -41,7 +41,16 @@ def draw_systems(path: Path, section: dict[str, Any]) -> None:
             names.append(_short(row["system"]))
     left.axvline(CHANCE, color="0.5", linestyle="--", linewidth=1, zorder=0)
     _names(left, names)
-    left.set(xlabel="accuracy, % (95 % interval; dots: seeds; hollow: published, other questions)", xlim=(0, 100))
+    left.set(xlabel="accuracy, % (95 % interval)", xlim=(0, 100))
+    marks = [
+        ("o", OWN, "setting, mean of seeds"),
+        ("s", BASELINE, "baseline"),
+        ("D", "white", "published, other questions"),
+    ]
+    for marker, face, text in marks:
+        left.plot([], [], marker, ms=5.5, color=PUBLISHED if face == "white" else face, mfc=face, label=text)
+    left.plot([], [], "o", ms=2.5, color=OWN, label="one seed")
+    left.legend(frameon=False, fontsize=7, loc="lower right")
     if right is not None:
         for y, row in enumerate(changed):
             _interval(right, y, row["difference_interval"], OWN)

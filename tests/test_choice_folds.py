@@ -6,11 +6,11 @@ import math
 import random
 import statistics
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import yaml
+from omegaconf import DictConfig, OmegaConf
 from rich.console import Console
 
 from data.errors import InputError
@@ -63,7 +63,7 @@ def write_fold(folder, qids, rows, scores, cfg, sha="a" * 64, compared=None, tas
     (folder / "provenance.json").write_text(json.dumps(provenance))
 
 
-def write_sweep(folder, settings, rows=None, **given):
+def write_sweep(folder, settings, rows=None, **given) -> DictConfig:
     """Jobs of all settings: (model, without, {seed: qid -> scores}), folds cut anew for each seed by recipe."""
     rows = rows or {f"q{i:02d}": (RECIPES[i], i % 4) for i in range(24)}
     job = itertools.count()
@@ -81,7 +81,7 @@ def write_sweep(folder, settings, rows=None, **given):
                 )
                 compared = given["compared"](seed) if "compared" in given else None
                 write_fold(folder / str(next(job)), qids, rows, scores, made, given.get("sha", "a" * 64), compared)
-    return SimpleNamespace(folds=str(folder), output_dir=str(folder / "out"), seed=7)
+    return OmegaConf.create({"folds": str(folder), "output_dir": str(folder / "out"), "seed": 7})
 
 
 def named(seed, skill=0.6):
@@ -304,7 +304,9 @@ def test_settings_on_other_questions_are_refused(tmp_path):
 
 def test_an_empty_folder_is_refused(tmp_path):
     with pytest.raises(InputError, match="holds no runs"):
-        score_choice_folds(SimpleNamespace(folds=str(tmp_path), output_dir=str(tmp_path), seed=1), Console())
+        score_choice_folds(
+            OmegaConf.create({"folds": str(tmp_path), "output_dir": str(tmp_path), "seed": 1}), Console()
+        )
 
 
 @pytest.mark.slow
