@@ -11,6 +11,7 @@ import numpy as np
 import pytorch_lightning as pl
 from torch.utils.data import DataLoader
 
+from data.encoders import StoredEncoder, encoder_digest
 from data.encoding import EncodedQuestions, encode, visible_images, visible_texts
 from data.errors import InputError
 from data.evidence import Evidence, EvidenceSettings
@@ -80,6 +81,8 @@ class ChoiceData(pl.LightningDataModule):
         images_per_step: `all` or `first`.
         words: how recipes become words, for a network that reads words; None where none does.
         evidence: how texts are compared, for a network that reads evidence; None where none does.
+        encoder: a pretrained encoder of texts, or of texts and pictures, whose cosines are one more kind of evidence
+            (`data.encoders.Encoder`), or None.
         generate: questions made of each training recipe that shows its titles, besides its own; 0 makes none, and so
             does a run without textual cloze.
         read_others: whether the records of other tasks in a validation or test file are read. They lend document
@@ -115,6 +118,7 @@ class ChoiceData(pl.LightningDataModule):
         images_per_step: str = "all",
         words: WordSettings | None = None,
         evidence: EvidenceSettings | None = None,
+        encoder: Any = None,
         generate: int = 0,
         read_others: bool = True,
         batch_size: int = 64,
@@ -165,6 +169,7 @@ class ChoiceData(pl.LightningDataModule):
         self.evidence_settings, self.read_others = evidence, read_others
         self.generate = generate if "textual_cloze" in tasks else 0
         self.evidence: Evidence | None = None
+        self.pretrained = encoder
         self.batch_size, self.num_workers, self.pool = batch_size, num_workers, pool
         self.limit, self.cache = limit, Path(cache)
 
@@ -322,7 +327,7 @@ class ChoiceData(pl.LightningDataModule):
         if self.evidence_settings is not None and self.evidence is None:
             training = read.get("train") or self.read("train")
             made = more_cloze(training, self.generate, self.seed)
-            self.evidence = Evidence.fit([*training, *made], self.evidence_settings)
+            self.evidence = Evidence.fit([*training, *made], self.evidence_settings, self.tasks, self._stored_encoder())
         texts = list(dict.fromkeys(t for questions in asked.values() for q in questions for t in visible_texts(q)))
         store = self.text_store(texts)
         images = self._prepare_images(asked)
@@ -398,6 +403,11 @@ class ChoiceData(pl.LightningDataModule):
         names = self._ingredients(questions).values()
         texts = [*training_texts(questions), *(" ".join(name) for part in names for name in part)]
         self.word_vectors = fit_vectors(words, encoder, texts)
+
+    def _stored_encoder(self) -> StoredEncoder | None:
+        if self.pretrained is None:
+            return None
+        return StoredEncoder(self.pretrained, self.cache, self._resolver, self.on_bad_record)
 
     def _prepare_images(self, asked: dict[str, list[Question]]) -> ImageVectors | None:
         """Raw vectors of every image of the questions; fits the reducer where it is not fitted."""
@@ -476,6 +486,7 @@ class ChoiceData(pl.LightningDataModule):
             "image_size": self.image_size,
             "image_reducer": "linear" if self.reduces_in_network and self.image_size else "none",
             "task": self.tasks[0] if len(self.tasks) == 1 else "all",
+            "channels": list(self.evidence.channels) if self.evidence is not None else None,
             "indicators": len(self.evidence.vocabulary) if self.evidence is not None else 0,
             "word_size": self.word_vectors.size if self.word_vectors is not None else None,
         }
@@ -494,6 +505,8 @@ class ChoiceData(pl.LightningDataModule):
             state |= {"words": self.word_vectors.state_dict(), "words_digest": self.word_vectors.digest()}
         if self.evidence is not None:
             state |= {"evidence": self.evidence.state_dict(), "evidence_digest": self.evidence.digest()}
+        if self.pretrained is not None:
+            state["encoder_digest"] = encoder_digest(self.pretrained)
         return state
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
@@ -503,6 +516,7 @@ class ChoiceData(pl.LightningDataModule):
             "text_digest": "vocabulary",
             "words_digest": "word vectors",
             "evidence_digest": "evidence",
+            "encoder_digest": "encoder",
             "reducer_digest": "image reducer",
             "features": "features",
         }
@@ -525,11 +539,13 @@ class ChoiceData(pl.LightningDataModule):
             elif self.words is not None:  # those of the encoder
                 self.word_vectors = WordVectors(encoder.words, encoder.word_vectors)
             if self.evidence_settings is not None:
-                self.evidence = Evidence.from_state_dict(state["evidence"])
+                self.evidence = Evidence.from_state_dict(state["evidence"], self._stored_encoder())
         except (KeyError, TypeError, AttributeError, ValueError) as error:
             raise InputError(f"{origin}: carries no usable text encoder ({error!r}); train anew") from None
         if encoder.digest() != digest:
             raise InputError(f"{origin}: its vocabulary is not the one it was trained with; use another checkpoint")
+        if state.get("encoder_digest") and encoder_digest(self.pretrained) != state["encoder_digest"]:
+            raise InputError(f"{origin}: was trained with another encoder; give data.encoder as it was")
         if features is not None and self.features is not None and self.features.settings() != features:
             raise InputError(
                 f"{origin}: was trained on features {features}, not on {self.features.settings()}; choose its features="

@@ -21,6 +21,7 @@ from scipy import sparse
 from sklearn.feature_extraction.text import HashingVectorizer
 from tqdm import tqdm
 
+from data.encoders import StoredEncoder
 from data.encoding import step_text
 from data.errors import InputError
 from data.records import PLACEHOLDER, Question
@@ -28,6 +29,7 @@ from data.text import split_case, tokenise
 
 # One row of numbers for each of these, (titles, steps). All but the last read the texts; see `Evidence._channels`.
 CHANNELS = ("words", "characters", "coverage", "opening", "distinctive")
+ENCODER = "encoder"
 # Of a choice against the titles that the question shows.
 KINSHIP = ("words mean", "words max", "characters mean", "characters max")
 _SUFFIXES = ("ingly", "edly", "ings", "ing", "ies", "ied", "ers", "er", "es", "ed", "ly", "s")
@@ -79,7 +81,9 @@ def stems(text: str) -> list[str]:
 
 
 class Evidence:
-    """Compares the texts of textual-cloze questions; fitted on training questions.
+    """Compares a question's titles, or its pictures, with the recipe's steps; fitted on training questions.
+
+    Without an encoder pictures cannot be compared, and the evidence on them is empty.
 
     Args:
         settings: how.
@@ -87,7 +91,8 @@ class Evidence:
         steps: n.
         characters: (buckets,) float32, the same of character n-grams, hashed.
         vocabulary: indicators of the choices (`_indicators`), in the order of their rows in a network from 1 on.
-        channel_scale, kinship_scale, style_mean, style_scale: of the training questions' numbers.
+        encoder: of the user, whose cosines are one more kind of evidence (for pictures the only one), or None.
+        channel_scale, style_scale: (C,), (S,) deviations of the training questions' numbers.
     """
 
     def __init__(
@@ -97,6 +102,7 @@ class Evidence:
         steps: int,
         characters: np.ndarray,
         vocabulary: Sequence[str],
+        encoder: StoredEncoder | None = None,
         channel_scale: np.ndarray | None = None,
         style_scale: np.ndarray | None = None,
     ) -> None:
@@ -105,15 +111,24 @@ class Evidence:
         self.vocabulary = list(vocabulary)
         self._rows = {indicator: row for row, indicator in enumerate(self.vocabulary, 1)}
         self._ngrams = _ngrams(settings)
-        self.channel_scale = np.ones(len(CHANNELS), np.float32) if channel_scale is None else channel_scale
+        self.encoder = encoder
+        self.channels = CHANNELS if encoder is None else (*CHANNELS, ENCODER)
+        self.channel_scale = np.ones(len(self.channels), np.float32) if channel_scale is None else channel_scale
         self.style_scale = np.ones(STYLE_SIZE, np.float32) if style_scale is None else style_scale
 
     # -- fitting
 
     @classmethod
-    def fit(cls, questions: Sequence[Question], settings: EvidenceSettings | None = None) -> "Evidence":
-        """Fit on training questions; those of the visual tasks lend their steps' texts, as any text of the split may.
+    def fit(
+        cls,
+        questions: Sequence[Question],
+        settings: EvidenceSettings | None = None,
+        tasks: Sequence[str] = ("textual_cloze",),
+        encoder: StoredEncoder | None = None,
+    ) -> "Evidence":
+        """Fit on training questions.
 
+        Those of all tasks lend their steps' texts, as any text of the split may; those of `tasks` scale the numbers.
         InputError where the questions hold no word.
         """
         s = settings or EvidenceSettings()
@@ -130,18 +145,22 @@ class Evidence:
         characters = (np.log((1 + len(bodies)) / (1 + grams)) + 1).astype(np.float32)
         textual = [q for q in questions if q.task == "textual_cloze"]
         counts = Counter(i for q in textual for choice in q.choices for i in _indicators(choice[0], _slot(q)))
-        fitted = cls(s, idf, len(bodies), characters, sorted(i for i, n in counts.items() if n >= s.min_choices))
-        if textual:
-            encoded = fitted.encode(textual, "evidence: scale")
-            by_channel = np.concatenate([e.reshape(len(CHANNELS), -1) for e in encoded.evidence], axis=1)
-            fitted.channel_scale = _scale(by_channel.T)
-            fitted.style_scale = _scale(encoded.style.reshape(-1, encoded.style.shape[2]))
+        vocabulary = sorted(i for i, n in counts.items() if n >= s.min_choices)
+        fitted = cls(s, idf, len(bodies), characters, vocabulary, encoder)
+        encoded = fitted.encode([q for q in questions if q.task in tasks], "evidence: scale")
+        for c in range(len(fitted.channels)):
+            values = np.concatenate([e[c].ravel() for e in encoded.evidence] or [np.zeros(0)])
+            fitted.channel_scale[c] = _scale(values[:, None])[0] if len(values) else 1.0
+        if textual and "textual_cloze" in tasks:
+            written = [part for part, q in zip(encoded.style, encoded.tasks, strict=True) if q == "textual_cloze"]
+            fitted.style_scale = _scale(np.concatenate(written))
         return fitted
 
     # -- encoding
 
     def encode(self, questions: Sequence[Question], description: str = "evidence") -> "EncodedEvidence":
-        """Numbers of some questions; those of the visual tasks have steps and no text to compare them with."""
+        """Numbers of some questions, of any tasks."""
+        shown = None if self.encoder is None else _cosines(questions, self.encoder)
         evidence, style, words, steps = [], [], [], []
         tables = self._tables(())
         for start, question in enumerate(tqdm(questions, desc=description, unit=" questions", leave=False)):
@@ -150,11 +169,17 @@ class Evidence:
             k = len(question.choices)
             steps.append(_document_positions(question))
             if question.task != "textual_cloze":
-                evidence.append(np.zeros((len(CHANNELS), 4 + k, len(question.context)), np.float32))
+                channels = np.zeros((len(self.channels), 0, len(question.context)))
+                if shown is not None:
+                    channels = np.zeros((len(self.channels), *shown[start].shape))
+                    channels[-1] = shown[start]
+                evidence.append((channels / self.channel_scale[:, None, None]).astype(np.float32))
                 style.append(np.zeros((k, STYLE_SIZE), np.float32))
                 words.append([[] for _ in range(k)])
                 continue
             channels, kinship = self._channels(question, tables)
+            if shown is not None:
+                channels = np.concatenate([channels, shown[start][None]])
             evidence.append((channels / self.channel_scale[:, None, None]).astype(np.float32))
             known = [t for t in question.question if t != PLACEHOLDER]
             written = [
@@ -164,7 +189,8 @@ class Evidence:
             style.append((np.stack(written) / self.style_scale).astype(np.float32))
             rows, slot = self._rows, _slot(question)
             words.append([[rows[i] for i in _indicators(c[0], slot) if i in rows] for c in question.choices])
-        return EncodedEvidence(evidence, np.stack(style), words, steps)
+        styles = np.stack(style) if style else np.zeros((0, 0, STYLE_SIZE), np.float32)
+        return EncodedEvidence(evidence, styles, words, steps, [q.task for q in questions])
 
     def _channels(self, question: Question, tables: "_Tables") -> tuple[np.ndarray, np.ndarray]:
         """(C, 4 + K, T) of the question's four titles (the placeholder's are zeros), then the choices; (K, 4) kinship.
@@ -228,11 +254,12 @@ class Evidence:
         }
 
     @classmethod
-    def from_state_dict(cls, state: dict[str, Any]) -> "Evidence":
+    def from_state_dict(cls, state: dict[str, Any], encoder: StoredEncoder | None = None) -> "Evidence":
+        """Inverse of `state_dict`; the encoder is handed over, for no checkpoint carries it."""
         idf = dict(zip(state["stems"], state["idf"].tolist(), strict=True))
         settings, scales = EvidenceSettings(**state["settings"]), (state["channel_scale"], state["style_scale"])
         arrays = [array.numpy() for array in (state["characters"], *scales)]
-        return cls(settings, idf, state["steps"], arrays[0], state["vocabulary"], *arrays[1:])
+        return cls(settings, idf, state["steps"], arrays[0], state["vocabulary"], encoder, *arrays[1:])
 
     def digest(self) -> str:
         """Of everything fitted."""
@@ -256,18 +283,20 @@ class _Tables:
 
 @dataclass
 class EncodedEvidence:
-    """Numbers of N questions: evidence (C, 4 + K, T) of each, style (N, K, S), words [N][K][...], steps [N](T,)."""
+    """Numbers of N questions: evidence (C, E, T) of each, style (N, K, S), words [N][K][...], steps [N](T,)."""
 
     evidence: list[np.ndarray]
     style: np.ndarray
     words: list[list[list[int]]]
     steps: list[np.ndarray]
+    tasks: list[str]
 
-    def batch(self, indices: Sequence[int]) -> dict[str, torch.Tensor]:
+    def batch(self, indices: Sequence[int] | np.ndarray) -> dict[str, torch.Tensor]:
         """What a batch of questions of one task holds beside vectors.
 
         Returns:
-            evidence: (B, C, 4 + K, T) float32, zeros beyond the last step.
+            evidence: (B, C, E, T) float32, zeros beyond the last step. The elements are the question's four, then
+                those of the choices, one choice after the other; none in visual tasks without an encoder.
             step: (B, T) int64 places of the steps in the document; -1 where a step is empty or there is none.
             step_mask: (B, T) bool, True at steps, empty ones too.
             style: (B, K, S) float32.
@@ -290,6 +319,32 @@ class EncodedEvidence:
         parts = {"evidence": evidence, "step": step, "step_mask": mask, "indicators": words}
         parts["style"] = self.style[np.asarray(indices)]
         return {key: torch.from_numpy(value) for key, value in parts.items()}
+
+
+def _cosines(questions: Sequence[Question], encoder: StoredEncoder) -> list[np.ndarray]:
+    """For each question (4 + K * E, T): the encoder's cosine of each element with each step's text."""
+    elements = [_elements(q) for q in questions]
+    steps = [[step_text(step) for step in q.context] for q in questions]
+    texts = [t for part, q in zip(elements, questions, strict=True) if q.task == "textual_cloze" for t in part]
+    read = dict.fromkeys([*texts, *(t for part in steps for t in part)])
+    names = [n for part, q in zip(elements, questions, strict=True) if q.task != "textual_cloze" for n in part if n]
+    said = dict(zip(read, encoder.texts(list(read)), strict=True))
+    seen = dict(zip(dict.fromkeys(names), encoder.pictures(list(dict.fromkeys(names))), strict=True)) if names else {}
+    nothing = np.zeros(encoder.size, np.float32)
+    found = []
+    for q, part, context in zip(questions, elements, steps, strict=True):
+        vectors = said if q.task == "textual_cloze" else seen
+        left = np.stack([vectors.get(element, nothing) if element else nothing for element in part])
+        found.append(left @ np.stack([said[text] for text in context]).T)
+    return found
+
+
+def _elements(question: Question) -> list[str]:
+    """The question's four elements ("" for the placeholder, and all in ordering), then those of the choices."""
+    asked = ["" if e == PLACEHOLDER else e for e in question.question]
+    if question.task == "visual_ordering":
+        asked = [""] * 4
+    return asked + [element for choice in question.choices for element in choice]
 
 
 def _document_positions(question: Question) -> np.ndarray:

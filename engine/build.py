@@ -39,6 +39,7 @@ _READING = (
     "images_per_step",
     "words",
     "evidence",
+    "encoder",
     "generate",
     "encoding",
     "image_input",

@@ -36,6 +36,8 @@ ALLOWED_TARGETS = frozenset(
         "engine.trackers.wandb_logger",
         "models.aligned_reader.AlignedReader",
         "models.choice.ChoiceTask",
+        "models.clip.DualEncoder",
+        "models.sentences.SentenceEncoder",
         "models.impatient_reader.ImpatientReader",
         "models.im2recipe.Im2Recipe",
         "models.losses.BatchHardTriplet",

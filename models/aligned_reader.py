@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from data.errors import InputError
-from data.evidence import CHANNELS, STYLE_SIZE
+from data.evidence import CHANNELS, ENCODER, STYLE_SIZE
 from models.alignment import NEVER, log_partition, posterior
 
 _PARTS = ("style", "choice_words", "alignment", "order", "likeness")
@@ -46,7 +46,7 @@ class AlignedReader(nn.Module):
         self,
         vector_size: int = 100,
         image_size: int | None = None,
-        channels: Sequence[str] = CHANNELS,
+        channels: Sequence[str] | None = None,
         style_size: int = STYLE_SIZE,
         indicators: int = 0,
         projection_size: int = 128,
@@ -55,8 +55,9 @@ class AlignedReader(nn.Module):
         without: Sequence[str] = (),
     ) -> None:
         super().__init__()
+        channels = CHANNELS if channels is None else channels
         names = [*channels, "doc2vec"]
-        known = {*names, *_PARTS}
+        known = {*CHANNELS, ENCODER, "doc2vec", *_PARTS}
         for name in without:
             if name not in known:
                 raise InputError(f"model.net.without: {name} is none of {', '.join(sorted(known))}")
@@ -75,7 +76,9 @@ class AlignedReader(nn.Module):
         nn.init.zeros_(self.words.weight)
         self.pictures = None
         if image_size is not None:
-            self.pictures = Pictures(vector_size, image_size, projection_size, dropout, self.without)
+            self.pictures = Pictures(
+                vector_size, image_size, projection_size, dropout, self.without, ENCODER in channels
+            )
 
     def forward(self, batch: dict[str, Any]) -> dict[str, Tensor]:
         """Scores (B, K); in textual cloze also attention (B, 4, T), where the titles and the blank stand."""
@@ -118,7 +121,13 @@ class Pictures(nn.Module):
     """Scores of arrangements of pictures, (B, K), for the visual tasks; see `AlignedReader`."""
 
     def __init__(
-        self, vector_size: int, image_size: int, size: int, dropout: float, without: frozenset[str] = frozenset()
+        self,
+        vector_size: int,
+        image_size: int,
+        size: int,
+        dropout: float,
+        without: frozenset[str] = frozenset(),
+        encoder: bool = False,
     ) -> None:
         super().__init__()
         self.without = without
@@ -129,6 +138,7 @@ class Pictures(nn.Module):
         self.place = nn.Sequential(nn.Linear(image_size, size), nn.ReLU(), nn.Linear(size, 1), nn.Sigmoid())
         self.dropout = nn.Dropout(dropout)
         self.sharpness = nn.Parameter(torch.tensor(10.0))
+        self.encoder = nn.Parameter(torch.tensor(1.0)) if encoder else None
         self.order = nn.Parameter(torch.tensor(1.0))
         self.likeness = nn.Parameter(torch.tensor([1.0, 1.0, 1.0, 1.0]))
 
@@ -139,6 +149,8 @@ class Pictures(nn.Module):
         picture = F.normalize(self.of_picture(image), dim=1)[shown]  # (B, K, L, S)
         steps = F.normalize(_steps(self.of_step(text), batch), dim=2)  # (B, T, S)
         emission = self.sharpness * torch.einsum("bkls,bts->bklt", picture, steps)
+        if self.encoder is not None and ENCODER not in self.without:
+            emission = emission + self.encoder * _of_arrangements(batch["evidence"][:, -1], batch)
         mask = batch["step_mask"]
         if "order" not in self.without:
             reach = (mask.sum(1) - 1).clamp(min=1)[:, None]
@@ -176,6 +188,18 @@ def arrangements(batch: dict[str, Any]) -> Tensor:
         return torch.where(batch["placeholder"][:, None], choices, shown)
     others = torch.tensor([[j for j in range(k) if j != i] for i in range(k)], device=choices.device)  # (K, K - 1)
     return choices.squeeze(2)[:, others]
+
+
+def _of_arrangements(evidence: Tensor, batch: dict[str, Any]) -> Tensor:
+    """(B, K, L, T) a kind of evidence (B, E, T) of each arrangement's pictures."""
+    b, k, e = batch["choices"].shape
+    numbers = torch.arange(evidence.shape[1], device=evidence.device)
+    rows = arrangements(
+        {**batch, "query": numbers[:4].expand(b, -1), "choices": numbers[4:].view(k, e).expand(b, -1, -1)}
+    )
+    length = rows.shape[2]
+    at = rows.reshape(b, k * length, 1).expand(-1, -1, evidence.shape[2])
+    return evidence.gather(1, at).view(b, k, length, -1)
 
 
 def _steps(table: Tensor, batch: dict[str, Any]) -> Tensor:

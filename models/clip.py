@@ -4,8 +4,10 @@ import string
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch.nn.functional import normalize
 
@@ -126,6 +128,20 @@ class DualEncoder:
         for start in range(0, len(requests), _WINDOW):
             yield from self._window(requests[start : start + _WINDOW])
 
+    def text_vectors(self, texts: Sequence[str]) -> np.ndarray:
+        """(n, D) float32 of unit length, what is longer than the model reads cut off; see `data.encoders.Encoder`."""
+        self._load()
+        found = self.embed_texts(set(texts))
+        return torch.stack([found[text] for text in texts]).numpy()
+
+    def image_vectors(self, paths: Sequence[Path]) -> np.ndarray:
+        """(n, D) float32 of unit length. InputError for a picture that cannot be read."""
+        self._load()
+        found, errors = self.embed_images({str(path) for path in paths})
+        for error in errors.values():
+            raise InputError(error)
+        return torch.stack([found[str(path)] for path in paths]).numpy()
+
     def close(self) -> None:
         """Free the model's memory."""
         self._model = None
@@ -168,8 +184,8 @@ class DualEncoder:
                 self._model = model.to(self.device)
 
     def _window(self, requests: Sequence[Request]) -> Iterator[tuple[Request, Reply]]:
-        images, errors = self._embed_images({path for r in requests for path in r.question.images})
-        texts = self._embed_texts({text for r in requests for text in self._texts(r.question)})
+        images, errors = self.embed_images({path for r in requests for path in r.question.images})
+        texts = self.embed_texts({text for r in requests for text in self._texts(r.question)})
         for request in requests:
             question = request.question
             fault = next((errors[path] for path in question.images if path in errors), None)
@@ -195,7 +211,7 @@ class DualEncoder:
             self._fitting[key] = texts
         return self._fitting[key]
 
-    def _embed_images(self, paths: Iterable[str]) -> tuple[dict[str, torch.Tensor], dict[str, str]]:
+    def embed_images(self, paths: Iterable[str]) -> tuple[dict[str, torch.Tensor], dict[str, str]]:
         """Unit vectors (D,) float32 on the CPU by path; errors of those that cannot be read."""
         found, errors, good = {}, {}, []
         for path in sorted(paths):
@@ -209,7 +225,7 @@ class DualEncoder:
             found |= dict(zip([path for path, _ in part], self._features("image", inputs), strict=True))
         return found, errors
 
-    def _embed_texts(self, texts: Iterable[str]) -> dict[str, torch.Tensor]:
+    def embed_texts(self, texts: Iterable[str]) -> dict[str, torch.Tensor]:
         """Unit vectors (D,) float32 on the CPU by text."""
         ordered, found = sorted(texts, key=lambda text: (len(text), text)), {}
         for start in range(0, len(ordered), self.batch_size):
