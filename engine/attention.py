@@ -27,7 +27,8 @@ def element_labels(question: Question, data: ChoiceData) -> list[str]:
     """One label for each element of the document the reader saw: numbered step texts, names of pictures below them."""
     labels = []
     for i, step in enumerate(question.context, 1):
-        if step_text(step):
+        # Where evidence is weighed, a title may stand on an empty step too; else no element shows it.
+        if step_text(step) or data.evidence is not None:
             labels.append(f"{i}. {' '.join(step_text(step).split())}")
         if data.multimodal and question.task == "textual_cloze":
             shown = step.images or ()
