@@ -166,7 +166,10 @@ def test_baselines_are_pooled_and_transductive_ones_marked(tmp_path, capsys):
     cfg = write_sweep(
         tmp_path / "sweep",
         [("reader", [], {1: named(1), 2: named(2)})],
-        compared=lambda seed: {name: named(f"{name}{seed}", skill) for name, skill in systems.items()},
+        compared=lambda seed: (
+            {name: named(f"{name}{seed}", skill) for name, skill in systems.items()}
+            | ({"of one seed alone": named(5)} if seed == 1 else {})
+        ),
     )
     (section,) = result_of(cfg)
     rows = {(row["system"], row["note"]): row for row in section["baselines"]}
@@ -212,6 +215,10 @@ def test_kinds_of_question_beside_the_best_legal_rule(tmp_path):
         assert [s["system"] for s in (own, hasty, rule)] == ["reader", "Hasty Student", best.replace("_", " ")]
         expected = statistics.mean(credit_of(runs[s][q], rows[q][1]) for q in held for s in runs)
         assert own["accuracy"] == pytest.approx(expected)
+        credit = [statistics.mean(credit_of(runs[s][q], rows[q][1]) for s in runs) for q in held]
+        recipes = [rows[q][0] for q in held]
+        if len(set(recipes)) > 1 and len(set(credit)) > 1:
+            assert own["interval"] == pytest.approx(naive_interval(credit, recipes))
         for system, name in ((hasty, "Hasty Student"), (rule, best)):
             assert system["accuracy"] == pytest.approx(
                 statistics.mean(credit_of(compared[name][q], rows[q][1]) for q in held)
