@@ -361,7 +361,7 @@ def test_questions_of_visual_tasks_lend_steps_and_have_no_numbers(fitted):
     assert "chill" in fitted.idf and "wait" not in fitted.idf  # a title is no step's text
     shown = visual(["Whisk", "", "Bake"], ["Eggs", "", "Oven"])
     encoded = fitted.encode([shown, SCORED[0]])
-    assert encoded.evidence[0].shape == (len(CHANNELS), 8, 3) and not encoded.evidence[0].any()
+    assert encoded.evidence[0].shape == (len(CHANNELS), 0, 3)  # without an encoder nothing compares pictures and texts
     assert not encoded.style[0].any() and encoded.words[0] == [[], [], [], []]
     assert encoded.steps[0].tolist() == [0, -1, 1]
     only = Evidence.fit([shown])
