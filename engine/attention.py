@@ -36,6 +36,12 @@ def element_labels(question: Question, data: ChoiceData) -> list[str]:
     return labels
 
 
+def like_weights(batch: dict[str, Any], model: Any) -> dict[str, Any]:
+    """The batch in the precision of the model's weights, where no trainer hands it over."""
+    dtype = next(model.parameters()).dtype
+    return {k: v.to(dtype) if torch.is_tensor(v) and v.is_floating_point() else v for k, v in batch.items()}
+
+
 def plot_attention(folder: Path, model: Any, data: ChoiceData, split: str, scores: np.ndarray, seed: int) -> str | None:
     """Draw `attention.png`: for two questions answered right and two answered wrong, drawn by the seed, a heat map.
 
@@ -62,7 +68,7 @@ def plot_attention(folder: Path, model: Any, data: ChoiceData, split: str, score
     model.eval()
     for row in map(int, rows):
         with torch.inference_mode():
-            attention = model(data.encoded[split].batch([row])).get("attention")
+            attention = model(like_weights(data.encoded[split].batch([row]), model)).get("attention")
         if attention is None:
             return None
         weights = attention[0].double().cpu().numpy()

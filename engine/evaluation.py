@@ -16,7 +16,7 @@ from data.errors import InputError
 from data.recipeqa import export_official, read_questions
 from data.records import Question
 from data.retrieval import RetrievalData
-from engine.attention import element_labels, plot_attention, query_of
+from engine.attention import element_labels, like_weights, plot_attention, query_of
 from engine.build import (
     RETRIEVAL,
     build_data,
@@ -179,7 +179,7 @@ def _ask(
         load_weights(model, checkpoint, origin)
         model.eval()
         with torch.inference_mode():
-            output = model(data.encoded["test"].batch([0]))
+            output = model(like_weights(data.encoded["test"].batch([0]), model))
         scores = output["scores"][0].double().numpy()
         attention = output.get("attention")
     else:

@@ -82,6 +82,8 @@ class AlignedReader(nn.Module):
 
     def forward(self, batch: dict[str, Any]) -> dict[str, Tensor]:
         """Scores (B, K); in textual cloze also attention (B, 4, T), where the titles and the blank stand."""
+        if "step" not in batch:
+            raise InputError("data.evidence=null: model=aligned_reader weighs evidence; leave the setting out")
         if batch["task"] == "textual_cloze":
             return self._textual(batch)
         assert self.pictures is not None

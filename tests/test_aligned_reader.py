@@ -251,6 +251,12 @@ def test_unknown_evidence_to_leave_out_is_said_in_one_line():
     assert "\n" not in str(error.value)
 
 
+def test_data_without_evidence_are_refused_in_one_line():
+    batch = {key: value for key, value in make_batch("visual_cloze").items() if not key.startswith("step")}
+    with pytest.raises(InputError, match=r"^data\.evidence=null: [^\n]*$"):
+        drawn_net()(batch)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("task", TASKS)
 def test_overfitting_a_handful_of_questions(task):

@@ -308,6 +308,10 @@ def test_double_precision_scores_the_same_from_its_checkpoint(tmp_path):
     run("train", tmp_path / "r", [*files, *SMALL, "trainer.precision=64-true"])
     run("evaluate", tmp_path / "e", [f"ckpt_path={tmp_path}/r/checkpoints/best.ckpt", "sanity=false", "logger=[]"])
     assert (tmp_path / "e" / "predictions.jsonl").read_text() == (tmp_path / "r" / "predictions.jsonl").read_text()
+    (tmp_path / "one.json").write_text(json.dumps(json.loads((tmp_path / "test.json").read_text())["data"][0]))
+    run("evaluate", tmp_path / "q", [f"ckpt_path={tmp_path}/r/checkpoints/best.ckpt", f"question={tmp_path}/one.json"])
+    first = json.loads((tmp_path / "r" / "predictions.jsonl").read_text().splitlines()[0])
+    assert json.loads((tmp_path / "q" / "answer.json").read_text())["scores"] == pytest.approx(first["scores"])
 
 
 def test_attention_is_shown_beside_what_the_reader_read(trained, tmp_path, capsys):
