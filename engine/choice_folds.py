@@ -380,23 +380,26 @@ def _number(run: Path) -> list[int]:
 # ------------------------------------------------------------------------------------------------------------ printing
 
 
-_COLUMNS = ("system", "accuracy %", "± seeds", "95 % interval", "n", "seeds", "difference", "p", "p (Holm)", "note")
+_COLUMNS = ("setting", "accuracy %", "± seeds", "95 % interval", "n", "seeds", "difference", "p", "p (Holm)")
+_OTHERS = ("beside it", "accuracy %", "95 % interval", "n", "note")
 
 
 def _cells(row: Row) -> list[str]:
-    difference = row.get("difference")
+    untested = row["difference"] is None
     return [
         row["system"],
         f"{row['accuracy'] * 100:.2f}",
-        "" if row.get("sd") is None else f"{row['sd'] * 100:.2f}",
+        "" if row["sd"] is None else f"{row['sd'] * 100:.2f}",
         _interval(row["interval"]),
-        "?" if row["n"] is None else str(row["n"]),
-        str(len(row["seeds"])) if "seeds" in row else "",
-        "" if difference is None else f"{difference * 100:+.2f}",
-        "" if difference is None else f"{row['p']:.4f}",
-        "" if difference is None else f"{row['holm_p']:.4f}",
-        row.get("note", ""),
+        str(row["n"]),
+        str(len(row["seeds"])),
+        *(["", "", ""] if untested else [f"{row['difference'] * 100:+.2f}", f"{row['p']:.4f}", f"{row['holm_p']:.4f}"]),
     ]
+
+
+def _other_cells(row: Row) -> list[str]:
+    n = "?" if row["n"] is None else str(row["n"])
+    return [row["system"], f"{row['accuracy'] * 100:.2f}", _interval(row["interval"]), n, row["note"]]
 
 
 def _interval(bounds: Sequence[float] | None) -> str:
@@ -419,16 +422,12 @@ def _kind_columns(section: Row) -> list[str]:
 
 def _print(console: Console, section: Row) -> None:
     console.print()
-    console.print(
-        _table(
-            _title(section),
-            _COLUMNS,
-            [[*map(_cells, section[part])] for part in ("systems", "baselines", "published")],
-            ("system", "note"),
-        )
-    )
+    console.print(_table(_title(section), _COLUMNS, [[*map(_cells, section["systems"])]], ("setting",)))
+    beside = [[*map(_other_cells, section[part])] for part in ("baselines", "published")]
+    console.print(_table("", _OTHERS, beside, ("beside it", "note")))
     if section.get("kinds"):
-        by_parting = [[_kind_cells(r) for r in section["kinds"] if r["parting"] == parting] for parting in KINDS]
+        cells = list(map(_kind_cells, section["kinds"]))
+        by_parting = [[row for row in cells if row[0] == parting] for parting in KINDS]
         title = f"accuracy % (95 % interval) by kind of question, {section['task']}"
         console.print(_table(title, _kind_columns(section), by_parting, ("questions by", "kind")))
     for note in section["notes"]:
@@ -436,7 +435,7 @@ def _print(console: Console, section: Row) -> None:
 
 
 def _table(title: str, columns: Sequence[str], parts: Sequence[list[list[str]]], left: Sequence[str]) -> Table:
-    table = Table(title=title, title_justify="left", title_style="bold", header_style="bold")
+    table = Table(title=title or None, title_justify="left", title_style="bold", header_style="bold")
     for name in columns:
         table.add_column(escape(name), justify="left" if name in left else "right", overflow="fold")
     for part in parts:
@@ -446,8 +445,9 @@ def _table(title: str, columns: Sequence[str], parts: Sequence[list[list[str]]],
 
 
 def _markdown(section: Row) -> list[str]:
-    rows = [row for part in ("systems", "baselines", "published") for row in section[part]]
-    lines = [f"## {_title(section)}", "", *_markdown_table(_COLUMNS, map(_cells, rows), ("system", "note")), ""]
+    lines = [f"## {_title(section)}", "", *_markdown_table(_COLUMNS, map(_cells, section["systems"]), ("setting",)), ""]
+    beside = map(_other_cells, [*section["baselines"], *section["published"]])
+    lines += [*_markdown_table(_OTHERS, beside, ("beside it", "note")), ""]
     if section.get("kinds"):
         cells = map(_kind_cells, section["kinds"])
         lines += [*_markdown_table(_kind_columns(section), cells, ("questions by", "kind")), ""]
