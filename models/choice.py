@@ -117,7 +117,9 @@ class ChoiceTask(pl.LightningModule):
         return {"index": batch["index"].cpu(), "scores": self(batch)["scores"].double().cpu()}
 
     def configure_optimizers(self) -> Any:
-        return configure_optimizers(self.trainer, self.make_optimizer, self.make_scheduler, self.parameters())
+        # A network may name groups of its parameters that are trained with a rate or an L2 of their own.
+        groups = getattr(self.net, "parameter_groups", self.parameters)()
+        return configure_optimizers(self.trainer, self.make_optimizer, self.make_scheduler, groups)
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         checkpoint["config"] = self.config
