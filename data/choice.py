@@ -225,13 +225,15 @@ class ChoiceData(pl.LightningDataModule):
         """Questions of a split, of all tasks in its file. Fills `notes`, `unreadable` and `reports`."""
         files = self.files()
         source = "train" if self.overfit else split
-        if self.folds is not None:
-            files = {"train": files["train"]} if "train" in files else files
+        if self.folds is not None and "train" in files:  # a test file that is named all the same is tested
+            files = {
+                name: path for name, path in files.items() if name == "train" or (name == "test" and self.given["test"])
+            }
         if source == "test" and "test" not in files and self.folds is None:
             source = "val"
             self.note("no test file: tested on the validation questions, which also chose the checkpoint")
         divided = "val" not in files and "train" in files  # validation comes out of the training file
-        part = source if divided and (source in ("train", "val") or self.folds is not None) else None
+        part = source if divided and (source in ("train", "val") or "test" not in files) else None
         path = files.get("train" if part else source)
         if path is None:
             raise InputError(f"data={self.name}: no file for the {source} split; give data.{source}_file=<file>")
@@ -248,7 +250,7 @@ class ChoiceData(pl.LightningDataModule):
         self.reports[split] = report
         if part is not None and self.folds is not None:
             held = fold_of_recipes(questions, self.folds, self.fold, self.seed)
-            self.note(f"fold {self.fold} of {self.folds}, by recipe, is tested; no other file is used")
+            self.note(f"fold {self.fold} of {self.folds}, by recipe, is kept from training and validation")
             if part == "test":
                 return [q for q in questions if q.recipe_id in held]
             questions = [q for q in questions if q.recipe_id not in held]
@@ -544,6 +546,8 @@ class ChoiceData(pl.LightningDataModule):
             raise InputError(f"{origin}: carries no usable text encoder ({error!r}); train anew") from None
         if encoder.digest() != digest:
             raise InputError(f"{origin}: its vocabulary is not the one it was trained with; use another checkpoint")
+        if self.evidence is not None and self.evidence.digest() != state.get("evidence_digest"):
+            raise InputError(f"{origin}: its evidence is not what it was trained with; use another checkpoint")
         if state.get("encoder_digest") and encoder_digest(self.pretrained) != state["encoder_digest"]:
             raise InputError(f"{origin}: was trained with another encoder; give data.encoder as it was")
         if features is not None and self.features is not None and self.features.settings() != features:

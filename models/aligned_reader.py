@@ -41,6 +41,8 @@ class AlignedReader(nn.Module):
         picture_lr, picture_weight_decay: of the parameters for pictures, 400,000 where the others are 4,000.
         without: evidence to leave out, for ablations: names of `channels`, or doc2vec, style, choice_words, alignment,
             order, likeness.
+        task: the one that is trained, or "all". What a single visual task leaves unused is not trained: processes that
+            train together wait for every gradient.
     """
 
     def __init__(
@@ -56,6 +58,7 @@ class AlignedReader(nn.Module):
         picture_lr: float = 0.003,
         picture_weight_decay: float = 0.001,
         without: Sequence[str] = (),
+        task: str = "all",
     ) -> None:
         super().__init__()
         channels = CHANNELS if channels is None else channels
@@ -83,6 +86,10 @@ class AlignedReader(nn.Module):
             self.pictures = Pictures(
                 vector_size, image_size, projection_size, dropout, self.without, ENCODER in channels
             )
+
+        if task not in ("textual_cloze", "all"):
+            for name, parameter in self.named_parameters():
+                parameter.requires_grad_(name.startswith("pictures."))
 
     def parameter_groups(self) -> list[dict[str, Any]]:
         """Parameters for an optimizer: those for titles as it is set, those for pictures with settings of their own."""
