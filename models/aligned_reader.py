@@ -38,7 +38,7 @@ class AlignedReader(nn.Module):
         projection_size: of the spaces in which pictures are compared with steps and with each other.
         dropout: on the vectors before they are compared.
         word_scale: how much less L2 holds back the weights of the choices' words than the others.
-        picture_lr, picture_weight_decay: of the parameters for pictures, 400,000 where the others are 4,000.
+        picture_lr, picture_weight_decay: of the parameters for pictures, ten times as many as the others.
         without: evidence to leave out, for ablations: names of `channels`, or doc2vec, style, choice_words, alignment,
             order, likeness.
         task: the one that is trained, or "all". What a single visual task leaves unused is not trained: processes that
