@@ -1,6 +1,6 @@
 """Kill training at random moments, resume it, and compare every bit with a run that nobody killed.
 
-    python benchmarks/kill_resume.py [--points 20] [--model reader dual_encoder] [--seed 0] [--workers 0]
+    python benchmarks/kill_resume.py [--points 20] [--seed 0] [--workers 0] [--epochs 12] [key=value ...]
 
 Each point starts a small run of about 60 steps, sends SIGKILL at a random moment between its start and its end (every
 fourth: while a checkpoint is being written), starts it again with `ckpt_path=.../last.ckpt`, or from nothing where
@@ -230,6 +230,7 @@ def main() -> None:
     parser.add_argument("--workers", type=int, default=0)
     parser.add_argument("--signals", action="store_true")
     parser.add_argument("--epochs", type=int, default=12, help="of early stopping that are interrupted; 0: none")
+    parser.add_argument("overrides", nargs="*", help="more settings of all runs, such as logger=[]")
     arguments = parser.parse_args()
     warm()
     rows = []
@@ -243,8 +244,8 @@ def main() -> None:
     for number in (signal.SIGTERM, signal.SIGINT) if arguments.signals else (signal.SIGKILL,):
         for model in arguments.model:
             with tempfile.TemporaryDirectory(prefix="bench_kill_") as folder:
-                more = f"data.num_workers={arguments.workers}"
-                wrong = points(model, arguments.points, arguments.seed, Path(folder), number, more)
+                more = [f"data.num_workers={arguments.workers}", *arguments.overrides]
+                wrong = points(model, arguments.points, arguments.seed, Path(folder), number, *more)
             same = arguments.points - len(wrong)
             rows.append(f"| {model.replace('_', ' ')}, {number.name} | {same} of {arguments.points} |")
     print("| resumed bit-identically | |")

@@ -5,7 +5,8 @@
 Start-up: `python train.py --help`, and `python train.py` (the embedded default, cache filled before) from the start of
 the process to the end of its first training step. Overhead: epochs of the default run with Lightning, callbacks,
 checkpoints and a CSV log, against a loop of the same batches, steps and validations without any of them; ratios of
-wall time within a round, the order of the two alternates.
+wall and of processor time within a round, the order of the two alternates. Processor time leaves the disk out, and
+other work on the machine too.
 """
 
 import argparse
@@ -49,15 +50,15 @@ def first_step(folder: Path) -> float:
     return json.loads(mark.read_text())["time"] - start
 
 
-def frame_and_bare(folder: Path, epochs: int, rounds: int) -> list[tuple[float, float]]:
-    """Seconds of the same training in the frame and without it, for each round."""
+def frame_and_bare(folder: Path, epochs: int, rounds: int) -> list[dict[str, tuple[float, float]]]:
+    """(wall, processor) seconds of the same training in the `frame` and `bare`, for each round."""
     import pytorch_lightning as pl
     import torch
     from hydra import compose, initialize_config_dir
     from hydra.utils import instantiate
 
     import engine.launch  # noqa: F401  (its resolver of run folders)
-    from engine.build import build_data, build_loggers, build_model
+    from engine.build import build_data, build_model, tracking
     from engine.checkpoints import AtomicCheckpointIO
 
     torch.set_num_threads(1)
@@ -74,9 +75,11 @@ def frame_and_bare(folder: Path, epochs: int, rounds: int) -> list[tuple[float, 
     def frame() -> None:
         model = build_model(cfg, data)
         callbacks = [instantiate(callback) for callback in cfg.callbacks.values()]
-        loggers, plugins = build_loggers(cfg), [AtomicCheckpointIO()]
-        trainer: pl.Trainer = instantiate(cfg.trainer, callbacks=callbacks, logger=loggers, plugins=plugins)
-        trainer.fit(model, datamodule=data)
+        with tracking(cfg, {}) as loggers:
+            trainer: pl.Trainer = instantiate(
+                cfg.trainer, callbacks=callbacks, logger=loggers, plugins=[AtomicCheckpointIO()]
+            )
+            trainer.fit(model, datamodule=data)
 
     def bare() -> None:
         model = build_model(cfg, data)
@@ -98,10 +101,10 @@ def frame_and_bare(folder: Path, epochs: int, rounds: int) -> list[tuple[float, 
         spent = {}
         for kind in (frame, bare) if number % 2 else (bare, frame):
             pl.seed_everything(cfg.seed, verbose=False)
-            start = time.perf_counter()
+            start = time.perf_counter(), time.process_time()
             kind()
-            spent[kind.__name__] = time.perf_counter() - start
-        found.append((spent["frame"], spent["bare"]))
+            spent[kind.__name__] = time.perf_counter() - start[0], time.process_time() - start[1]
+        found.append(spent)
     return found
 
 
@@ -129,9 +132,10 @@ def main() -> None:
     print("|---|---|")
     print(f"| `python train.py --help`, s | {_cell(helps, '{:.2f}')} |")
     print(f"| `python train.py`, start to first step, warm cache, s | {_cell(steps, '{:.1f}')} |")
-    ratios = _cell([a / b for a, b in pairs], "{:.2f}")
-    print(f"| training for {arguments.epochs} epoch(s), frame / bare loop | {ratios} |")
-    print(f"| the same, seconds in the frame | {_cell([a for a, _ in pairs], '{:.1f}')} |")
+    for place, what in enumerate(("wall", "processor")):
+        ratios = _cell([pair["frame"][place] / pair["bare"][place] for pair in pairs], "{:.2f}")
+        print(f"| training for {arguments.epochs} epoch(s), frame / bare loop, {what} time | {ratios} |")
+    print(f"| the same, seconds in the frame | {_cell([pair['frame'][0] for pair in pairs], '{:.1f}')} |")
 
 
 if __name__ == "__main__":
