@@ -40,8 +40,9 @@ def build(root: Path) -> None:
 
 def read(root: Path) -> None:
     """Open the store again and again until told to stop; every one must be whole."""
-    opened = 0
-    while not (root / "stop").exists():
+    opened, last = 0, False
+    while not last:
+        last = (root / "stop").exists()  # once more after the end, when it must be there
         for folder in (path for path in root.glob("race/*/*") if path.is_dir() and not path.name.startswith(".")):
             store = open_store(folder)
             assert (store.array[store.rows(KEYS)] == np.arange(len(KEYS))[:, None]).all()

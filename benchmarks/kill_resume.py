@@ -195,7 +195,7 @@ def points(model: str, count: int, seed: int, root: Path, number: int = signal.S
 
 def early_stopping(root: Path, epochs: Sequence[int]) -> list[str]:
     """Kill a run that will stop early right after each of these epochs; what ended otherwise than the whole run."""
-    overrides = [*files("reader", root), "trainer.max_epochs=60", "callbacks.early_stopping.patience=10"]
+    overrides = [*files("reader", root), "trainer.max_epochs=60", "callbacks.early_stopping.patience=12"]
     overrides += ["model.optimizer.lr=0.02", "logger=[]"]
     whole = start(root / "whole", overrides)
     assert whole.wait() == 0, whole.text()

@@ -1,6 +1,7 @@
 """Commands in forks of this process: they die by signals and end with a status, and nothing is imported again."""
 
 import contextlib
+import ctypes
 import os
 import signal
 import sys
@@ -59,6 +60,7 @@ def fork(function: Callable[[], object], output: Path) -> Fork:
         return Fork(pid, output)
     status = 1
     try:
+        ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG: when its parent is killed it ends too
         handle = os.open(output, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
         os.dup2(handle, 1)
         os.dup2(handle, 2)
