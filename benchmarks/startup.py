@@ -83,7 +83,7 @@ def frame_and_bare(folder: Path, epochs: int, rounds: int) -> list[dict[str, tup
 
     def bare() -> None:
         model = build_model(cfg, data)
-        optimizer = model.configure_optimizers()
+        optimizer = model.make_optimizer(model.parameters())
         train, val = data.train_dataloader(), data.val_dataloader()
         for _ in range(epochs):
             model.train()
