@@ -53,7 +53,7 @@ class _Squares(torch.utils.data.Dataset):
         return i
 
 
-@pytest.mark.parametrize("workers", [0, 2])
+@pytest.mark.parametrize("workers", [0, 1, 2])
 @pytest.mark.parametrize("position", [0, 1, 5, 14])
 def test_loader_goes_on_where_it_stopped(workers, position):
     def loader():
