@@ -406,6 +406,11 @@ class ChoiceData(pl.LightningDataModule):
         texts = [*training_texts(questions), *(" ".join(name) for part in names for name in part)]
         self.word_vectors = fit_vectors(words, encoder, texts)
 
+    def _same_encoder(self, state: dict[str, Any], origin: str) -> None:
+        own = encoder_digest(self.pretrained) if self.pretrained is not None else None
+        if own != state.get("encoder_digest"):
+            raise InputError(f"{origin}: was trained with another encoder, or without one; give data.encoder as it was")
+
     def _stored_encoder(self) -> StoredEncoder | None:
         if self.pretrained is None:
             return None
@@ -548,8 +553,7 @@ class ChoiceData(pl.LightningDataModule):
             raise InputError(f"{origin}: its vocabulary is not the one it was trained with; use another checkpoint")
         if self.evidence is not None and self.evidence.digest() != state.get("evidence_digest"):
             raise InputError(f"{origin}: its evidence is not what it was trained with; use another checkpoint")
-        if state.get("encoder_digest") and encoder_digest(self.pretrained) != state["encoder_digest"]:
-            raise InputError(f"{origin}: was trained with another encoder; give data.encoder as it was")
+        self._same_encoder(state, origin)
         if features is not None and self.features is not None and self.features.settings() != features:
             raise InputError(
                 f"{origin}: was trained on features {features}, not on {self.features.settings()}; choose its features="

@@ -42,6 +42,10 @@ class StoredEncoder:
         on_bad: str = "raise",
     ) -> None:
         self.encoder, self.cache, self.resolve, self.on_bad = encoder, cache, resolve, on_bad
+        try:
+            self.identity = encoder.identity()
+        except InputError as error:  # which names the key of systems that answer by themselves
+            raise InputError(str(error).replace("model.name=", "data.encoder.path=", 1)) from None
         self._size = 0
 
     @property
@@ -60,7 +64,7 @@ class StoredEncoder:
             store = build_store(
                 self.cache,
                 "encoder_text",
-                {"encoder": self.encoder.identity()},
+                {"encoder": self.identity},
                 wanted,
                 lambda positions: self.encoder.text_vectors([wanted[int(i)] for i in positions]),
                 self.size,
@@ -88,10 +92,10 @@ class _Looked:
     reads_files = True
 
     def __init__(self, stored: StoredEncoder) -> None:
-        self._encoder, self.size = stored.encoder, stored.size
+        self._encoder, self._identity, self.size = stored.encoder, stored.identity, stored.size
 
     def settings(self) -> dict[str, Any]:
-        return {"encoder": self._encoder.identity()}
+        return {"encoder": self._identity}
 
     def extract(self, paths: Sequence[Path], batch_size: int | None = None) -> np.ndarray:
         return self._encoder.image_vectors(paths)
