@@ -134,6 +134,10 @@ class ChoiceData(pl.LightningDataModule):
         unknown = [task for task in tasks if task not in TASKS]
         if unknown:
             raise InputError(f"data.tasks: unknown task {unknown[0]!r}; choose among {', '.join(TASKS)}")
+        if not isinstance(text, Doc2VecSettings):
+            raise InputError("text: questions need text=doc2vec; word vectors are for data of retrieval")
+        if not isinstance(read_others, bool):
+            raise InputError(f"data.read_others={read_others}: must be true or false")
         if modality not in ("text", "multimodal"):
             raise InputError(f"data.modality={modality}: choose text or multimodal")
         if not 0 < val_fraction < 1:
@@ -272,8 +276,15 @@ class ChoiceData(pl.LightningDataModule):
 
     def names(self, split: str, rows: Sequence[int]) -> list[str]:
         """Qids of some questions of a split, for messages; training questions are read again."""
-        questions = self.questions.get(split) or self.of_tasks(self.read(split), split)
+        questions = self.questions.get(split)
+        if not questions:
+            read = self.read(split)
+            questions = self.of_tasks(read, split) + (self._generated(read) if split == "train" else [])
         return [questions[row].qid for row in rows]
+
+    def _generated(self, training: Sequence[Question]) -> list[Question]:
+        """Questions made of the training recipes; at most `limit`, like those that are read."""
+        return more_cloze(training, self.generate, self.seed)[: self.limit]
 
     def all_questions(self, split: str) -> list[Question] | None:
         """Questions of all tasks of a split's file, None if this run has no such file."""
@@ -325,10 +336,10 @@ class ChoiceData(pl.LightningDataModule):
         if self.words is not None and self.word_vectors is None:
             self._fit_words(self.words, self.encoder, read.get("train") or self.read("train"))
         if "train" in asked and self.generate:
-            asked["train"] = [*asked["train"], *more_cloze(read["train"], self.generate, self.seed)]
+            asked["train"] = [*asked["train"], *self._generated(read["train"])]
         if self.evidence_settings is not None and self.evidence is None:
             training = read.get("train") or self.read("train")
-            made = more_cloze(training, self.generate, self.seed)
+            made = self._generated(training)
             self.evidence = Evidence.fit([*training, *made], self.evidence_settings, self.tasks, self._stored_encoder())
         texts = list(dict.fromkeys(t for questions in asked.values() for q in questions for t in visible_texts(q)))
         store = self.text_store(texts)
@@ -352,12 +363,15 @@ class ChoiceData(pl.LightningDataModule):
             if self.evidence is not None:
                 self.encoded[split].evidence = self.evidence.encode(questions, f"evidence: {split}")
         self.questions |= {split: questions for split, questions in asked.items() if split != "train"}
-        if "train" in read and "test" in read and not self.overfit:
-            shared = {q.recipe_id for q in asked["test"]} & {q.recipe_id for q in asked["train"]}
-            if shared:
-                self.note(
-                    f"{len(shared)} of the test recipes also occur in training: this is no test of unseen recipes"
-                )
+        if "train" in read and not self.overfit:
+            trained = {q.recipe_id for q in asked["train"]}
+            for split, place, lost in (
+                ("test", "test", "this is no test of"),
+                ("val", "validation", "nothing is chosen on"),
+            ):
+                shared = {q.recipe_id for q in asked.get(split, ())} & trained
+                if shared:
+                    self.note(f"{len(shared)} of the {place} recipes also occur in training: {lost} unseen recipes")
         if self.limit is not None:
             self.note(f"data.limit={self.limit}: only the first so many questions of each split")
         self._read.clear()  # 30,000 recipes' texts; only their rows are needed from here on

@@ -539,7 +539,10 @@ def split_by_recipe(questions: Sequence[Question], fraction: float, seed: int) -
 
     places = {recipe_id: place(recipe_id) for recipe_id in sorted({q.recipe_id for q in questions})}
     if len(places) < 2:
-        raise InputError(f"{len(places)} recipe cannot be split into training and validation; give a validation file")
+        raise InputError(
+            f"training file: its {len(places)} recipe cannot be split into training and validation; "
+            "give more recipes, or data.val_file="
+        )
     val = {recipe_id for recipe_id, p in places.items() if p < fraction}
     in_order = sorted(places, key=lambda recipe_id: places[recipe_id])
     if not val:

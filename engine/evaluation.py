@@ -170,7 +170,10 @@ def _ask(
         raise InputError(f"question={path}: holds {len(questions)} questions; give exactly one")
     question = questions[0]
     if question.task not in data.tasks:
-        raise InputError(f"question={path}: a {question.task} question, but the model answers {', '.join(data.tasks)}")
+        raise InputError(
+            f"question={cfg.question}: a {question.task} question, but the model answers {', '.join(data.tasks)}; give one "
+            "of those, or another ckpt_path="
+        )
     data.given["test"] = str(path)
     data.prepare(["test"])
     model = build_model(cfg, data)

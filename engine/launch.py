@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from omegaconf import DictConfig, OmegaConf
 
@@ -127,6 +127,8 @@ def guarded(module: str, name: str, cfg: DictConfig) -> Any:
     learn_secrets(cfg)
     hide_output()
     single = not HydraConfig.initialized() or HydraConfig.get().mode != RunMode.MULTIRUN
+    if not single and "output_dir" not in cfg:
+        fail(InputError("-m: this command is no sweep; leave it out, and give several values as a list, such as [a,b]"))
     first = os.environ.get("LOCAL_RANK", "0") == "0"
     if not first:
         threading.Thread(target=_end_with, args=[os.getppid()], daemon=True).start()
@@ -158,7 +160,7 @@ def guarded(module: str, name: str, cfg: DictConfig) -> Any:
         if single and cause is not None:
             fail(cause)
         if single and _is_of_the_user(error):
-            fail(error)
+            fail(unknown_setting(error) or error)
         if type(error).__name__ == "Stopped":
             if not first:
                 sys.exit(0)  # the first process says so; Lightning would kill it before, if this one seemed to fail
@@ -236,7 +238,18 @@ def _is_of_the_user(error: BaseException) -> bool:
     return isinstance(error, OSError) and error.filename is not None
 
 
-def fail(error: BaseException) -> None:
+def unknown_setting(error: BaseException) -> InputError | None:
+    """What Hydra says of a setting that its target does not take, such as one left from another loss, with a remedy."""
+    found = re.search(r"call to target '[\w.]*?(\w+)':\s*TypeError\(.*unexpected keyword argument '(\w+)'", str(error))
+    if found is None:
+        return None
+    place = re.search(r"full_key: ([\w.]+)", str(error))
+    key = f"{place[1]}.{found[2]}" if place else found[2]
+    key = f"model.{key}" if key.partition(".")[0] in ("net", "loss", "optimizer", "scheduler") else key
+    return InputError(f"{key}: {found[1]} takes no such setting; correct its name, or leave it out with ~{key}")
+
+
+def fail(error: BaseException) -> NoReturn:
     """One line on stderr, exit status 1."""
     print(f"error: {' '.join(str(error).split())}", file=sys.stderr, flush=True)
     sys.exit(1)

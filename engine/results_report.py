@@ -37,8 +37,8 @@ def report(cfg: DictConfig) -> None:
     console = make_console()
     if cfg.tables not in TABLES:
         raise InputError(f"tables={cfg.tables}: choose {', '.join(TABLES)}")
-    if type(cfg.seed) is not int:
-        raise InputError(f"seed={cfg.seed}: must be a whole number")
+    if type(cfg.seed) is not int or cfg.seed < 0:
+        raise InputError(f"seed={cfg.seed}: must be a whole number of at least 0")
     if not cfg.runs:
         raise InputError("runs=: is empty; give a run folder, a folder of runs, a pattern, or a list of them")
     places = [str(place) for place in cfg.runs] if isinstance(cfg.runs, ListConfig) else str(cfg.runs)
@@ -183,14 +183,15 @@ def terminal(sheet: Sheet) -> Table:
     table = Table(title=escape(sheet.title), title_justify="left", title_style="bold", header_style="bold")
     styles = {"this run": "bold green", "published": "dim"}
     wide = len(sheet.columns) > 9
+    stacked = wide or (len(sheet.columns) > 8 and "remarks" not in sheet.columns)  # else no room for the first column
     kept = [i for i, name in enumerate(sheet.columns) if not (wide and name == "remarks")]
     for i in kept:
         name = sheet.columns[i].replace(", ", "\n")
         table.add_column(
-            name.replace(" ", "\n") if wide else name,
+            name.replace(" ", "\n") if stacked else name,
             justify="left" if i in sheet.left else "right",
             no_wrap=i not in sheet.left,
-            min_width=22 if i == 0 else None,
+            min_width=None if i else 10 if stacked and not wide else 22,
         )
     for row, (kind, cells) in enumerate(sheet.rows):
         ends = row + 1 == len(sheet.rows) or sheet.rows[row + 1][0] != kind

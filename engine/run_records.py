@@ -221,7 +221,7 @@ def _choice(folder: Path, metrics: Row, config: Row, provenance: Row, common: Ro
                 items=tuple(items),
                 credit=credit,
                 clusters=clusters,
-                questions=_digest([[p[0], p[2]] for p in held] + [n]),
+                questions=_digest([[p[0], p[2]] for p in held] + [n]) if held else "",
                 file=clean(str(files.get("sha256", ""))),
                 official=any(r.get("same_questions") is True for r in table if r.get("kind") == "published"),
                 others=tuple(_baselines(table, folder)),

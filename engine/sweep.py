@@ -25,12 +25,13 @@ from typing import Any
 from filelock import FileLock, Timeout
 from hydra.core.hydra_config import HydraConfig
 from hydra.core.override_parser.overrides_parser import OverridesParser
-from hydra.core.override_parser.types import Glob, Override
+from hydra.core.override_parser.types import ChoiceSweep, Glob, IntervalSweep, Override
 from hydra.experimental.callback import Callback
 from omegaconf import DictConfig, ListConfig, OmegaConf, flag_override
 
 from data.errors import InputError
 from data.files import atomic_file
+from engine.launch import fail
 
 # Overrides of the sweep itself: two jobs that differ in nothing else are the same job.
 _OF_THE_SWEEP = ("sweep", "cluster")
@@ -245,8 +246,13 @@ def _read(folder: Path) -> dict[str, Any] | None:
     if not path.is_file():
         return None
     try:
-        return {**json.loads(path.read_text(encoding="utf-8")), "folder": folder}
-    except (ValueError, TypeError) as error:
+        record = {**json.loads(path.read_text(encoding="utf-8")), "folder": folder}
+        if not {"status", "score", "metric", "reason"} <= record.keys():
+            raise ValueError("it lacks a key")
+        if not isinstance(record["overrides"], list) or not all(isinstance(text, str) for text in record["overrides"]):
+            raise ValueError("its overrides are no list of texts")
+        return record
+    except (OSError, ValueError, TypeError, KeyError) as error:
         raise InputError(f"{path}: not the record of a job ({error}); remove it to run the job again") from error
 
 
@@ -258,7 +264,14 @@ class Sweep(Callback):
 
     def on_multirun_start(self, config: DictConfig, **kwargs: Any) -> None:
         folder = Path(str(config.hydra.sweep.dir)).absolute()
-        folder.mkdir(parents=True, exist_ok=True)
+        try:
+            check_overrides(config)
+            folder.mkdir(parents=True, exist_ok=True)
+            records(folder)
+        except OSError as error:
+            fail(InputError(f"hydra.sweep.dir={folder}: cannot be made ({error.strerror}); give another folder"))
+        except InputError as error:
+            fail(error)
         with flag_override(config, ["readonly", "struct"], [False, False]):
             # Jobs compose anew from these, perhaps in another process, later and elsewhere.
             config.hydra.overrides.hydra.append(f"hydra.sweep.dir='{folder}'")
@@ -277,8 +290,31 @@ class Sweep(Callback):
             sys.exit(1)
 
 
+def check_overrides(config: DictConfig) -> None:
+    """InputError, before the first job, where an override makes no sense in a sweep."""
+    for override in map(OverridesParser.create().parse_override, config.hydra.overrides.task):
+        key, value = override.key_or_group, override.value()
+        if key == "output_dir":  # the second job would take the first's result for its own
+            raise InputError("output_dir: each job of a sweep has its own; name the sweep's with hydra.sweep.dir=")
+        if isinstance(value, IntervalSweep):
+            if not is_study(config):
+                raise InputError(f"{key}: an interval has no end without a search; add sweep=optuna, or give values")
+            assert value.start is not None and value.end is not None
+            if value.start > value.end:
+                raise InputError(
+                    f"{key}: the interval starts at {value.start}, above its end {value.end}; exchange them"
+                )
+        if key in ("sweep.trials", "sweep.parallel") and (type(value) is not int or value < 1):
+            raise InputError(f"{key}={value}: must be a whole number of at least 1")
+        if key == "callbacks.best.mode" and is_study(config) and value not in ("max", "min"):
+            raise InputError(f"{key}={value}: choose max or min; a study has one direction")
+
+
 def _report_at_exit(folder: Path, config: DictConfig) -> None:
-    report(folder, config)
+    try:
+        report(folder, config)
+    except (InputError, OSError) as error:
+        print(f"error: {_one_line(error)}", file=sys.stderr)
     arguments = [text for text in sys.argv[1:] if not text.startswith("hydra.sweep.dir=")]
     command = shlex.join(["python", sys.argv[0], *arguments, f"hydra.sweep.dir={_short(folder)}"])
     print(f"go on with: {_redacted(command)}", file=sys.stderr)
@@ -306,8 +342,8 @@ def report(folder: Path, config: DictConfig) -> int:
     jobs = [{**job, "status": _state(job)} for job in records(folder)]
     console = make_console()
     if not jobs:
-        say(console, "the sweep has no jobs")
-        return 0
+        say(console, "the sweep has no jobs; are its lists of values empty?")
+        return 1
     common = [text for text in jobs[0]["overrides"] if len(jobs) > 1 and all(text in job["overrides"] for job in jobs)]
     metric = next((str(job["metric"]) for job in jobs if job["metric"]), "score")
     rows = [
@@ -430,11 +466,33 @@ def resume_study(config: DictConfig) -> None:
     if not (Path(str(config.hydra.sweep.dir)) / "study.db").is_file():
         return
     import optuna
+    from optuna.distributions import CategoricalDistribution
     from optuna.trial import TrialState
 
     optuna.logging.set_verbosity(logging.WARNING)
-    study = optuna.load_study(study_name=sweeper.study_name, storage=sweeper.storage)
-    trials = study.get_trials()
+    place = Path(str(config.hydra.sweep.dir)) / "study.db"
+    try:
+        study = optuna.load_study(study_name=sweeper.study_name, storage=sweeper.storage)
+        trials = study.get_trials()
+    except Exception as error:  # of SQLite, SQLAlchemy or Optuna
+        fail(
+            InputError(f"{place}: holds no study ({type(error).__name__}); remove it, or give another hydra.sweep.dir=")
+        )
+    if study.direction.name.lower() != str(sweeper.direction):
+        fail(InputError(f"{place}: its study does not {sweeper.direction}; give another hydra.sweep.dir="))
+    for override in map(OverridesParser.create().parse_override, config.hydra.overrides.task):
+        value = override.value()
+        given = [str(item) for item in value.list] if isinstance(value, ChoiceSweep) else None
+        for trial in trials:
+            asked = trial.distributions.get(override.key_or_group)
+            kept = [str(item) for item in asked.choices] if isinstance(asked, CategoricalDistribution) else None
+            if asked is not None and given != kept:
+                fail(
+                    InputError(
+                        f"{override.key_or_group}: the study in {place} chooses among other values; keep them, or give "
+                        "another hydra.sweep.dir="
+                    )
+                )
     for trial in trials:
         if trial.state == TrialState.RUNNING:  # its process is gone
             study.tell(trial.number, state=TrialState.FAIL)

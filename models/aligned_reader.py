@@ -1,5 +1,6 @@
 """Aligned reader: elements of the question are put on the recipe's steps in order; a choice fits where the blank is."""
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -64,6 +65,10 @@ class AlignedReader(nn.Module):
         channels = CHANNELS if channels is None else channels
         names = [*channels, "doc2vec"]
         known = {*CHANNELS, ENCODER, "doc2vec", *_PARTS}
+        if isinstance(without, str):
+            raise InputError(f"model.net.without={without}: must be a list; write model.net.without=[{without}]")
+        if isinstance(word_scale, bool) or not isinstance(word_scale, int | float) or not 0 < word_scale < math.inf:
+            raise InputError(f"model.net.word_scale={word_scale}: must be a number above 0")
         for name in without:
             if name not in known:
                 raise InputError(f"model.net.without: {name} is none of {', '.join(sorted(known))}")

@@ -7,6 +7,7 @@ import json
 import numpy as np
 import pytest
 import torch
+from hydra.errors import InstantiationException
 from hydra.utils import instantiate
 from torch.nn import functional as F
 
@@ -508,6 +509,47 @@ def test_a_fold_trains_alike_whatever_its_tested_recipes_say(tmp_path):
     again.prepare()
     assert again.evidence.digest() == data.evidence.digest() and again.encoder.digest() == data.encoder.digest()
     assert again.facts() == data.facts()
+
+
+def test_a_generated_question_is_named_and_a_limit_holds_for_them_too(tmp_path):
+    _planted(tmp_path)
+    data = _data(tmp_path)
+    data.prepare(("train",))
+    count = len(data.encoded["train"])
+    (name,) = data.names("train", [count - 1])
+    assert name.startswith("generated ")
+    few = _data(tmp_path, "data.limit=3")
+    few.prepare(("train",))
+    assert len(few.encoded["train"]) == 6 < count
+
+
+def test_text_vectors_of_retrieval_and_a_word_for_a_switch_are_refused(tmp_path):
+    for override, message in (
+        ("text=word2vec", "need text=doc2vec"),
+        ("data.read_others=maybe", "must be true or false"),
+    ):
+        with pytest.raises(InstantiationException, match=message):
+            _data(tmp_path, override)
+
+
+def test_validation_on_training_recipes_is_said(tmp_path):
+    _planted(tmp_path)
+    data = _data(tmp_path, f"data.val_file={tmp_path}/train.json")
+    data.prepare(("train", "val"))
+    assert "10 of the validation recipes also occur in training: nothing is chosen on unseen recipes" in data.notes
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"without": "words"}, r"model.net.without=words: must be a list; write model.net.without=\[words\]"),
+        ({"word_scale": "x"}, "model.net.word_scale=x: must be a number above 0"),
+        ({"word_scale": 0}, "model.net.word_scale=0: must be a number above 0"),
+    ],
+)
+def test_settings_of_the_network_are_checked(settings, message):
+    with pytest.raises(InputError, match=message):
+        AlignedReader(**settings)
 
 
 def test_no_question_is_made_where_none_is_asked_for(tmp_path):

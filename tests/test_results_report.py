@@ -1,19 +1,24 @@
 """The files of a report: whole, escaped, and the same numbers in each."""
 
 import csv
+import io
 import random
 import shutil
 import subprocess
+from types import SimpleNamespace
+from unittest import mock
 
 import pytest
+from hydra.types import RunMode
 from omegaconf import OmegaConf
+from rich.console import Console
 
 from data.errors import InputError
 from engine.food_report import Sheet
 from engine.launch import guarded
 from engine.markup import escape_latex, escape_markdown, latex_document, markdown
 from engine.results import sections_of
-from engine.results_report import new_folder, report, sheets_of
+from engine.results_report import new_folder, report, sheets_of, terminal
 from engine.run_records import find_runs, read_runs
 from tests.made_up_runs import choice_run, config, food_run, retrieval_run
 from tests.runs import composed
@@ -163,6 +168,7 @@ def test_settings_are_checked(folder, tmp_path):
         ({"tables": "some"}, "tables=some: choose"),
         ({"runs": ""}, "runs=: is empty"),
         ({"seed": "x"}, "seed=x"),
+        ({"seed": -1}, "seed=-1"),
         ({"runs": str(tmp_path / "no")}, "no such folder"),
     ):
         with pytest.raises(InputError, match=wanted):
@@ -170,6 +176,26 @@ def test_settings_are_checked(folder, tmp_path):
     (tmp_path / "file").touch()
     with pytest.raises(InputError, match="is no folder"):
         report(made(str(folder), tmp_path / "file"))
+
+
+def test_a_table_of_nine_columns_names_its_systems_on_a_narrow_terminal():
+    tasks = [
+        f"visual {task}, {side}" for task in ("cloze", "coherence", "ordering", "all") for side in ("published", "here")
+    ]
+    sheet = Sheet("t", ("system", *tasks), (0,))
+    sheet.add("published", "Hasty Student, 2018", *["73.60"] * 8)
+    console = Console(width=110, record=True, quiet=False, file=io.StringIO())
+    console.print(terminal(sheet))
+    shown = console.export_text()
+    assert "Hasty" in shown and shown.count("73.60") == 8
+
+
+def test_report_is_no_sweep(folder, tmp_path, capsys):
+    mode = SimpleNamespace(initialized=lambda: True, get=lambda: SimpleNamespace(mode=RunMode.MULTIRUN))
+    cfg = composed("report", [f"runs={folder}", f"out={tmp_path / 'out'}"])
+    with mock.patch("hydra.core.hydra_config.HydraConfig", mode), pytest.raises(SystemExit):
+        guarded("engine.results_report", "report", cfg)
+    assert "error: -m: this command is no sweep" in capsys.readouterr().err
 
 
 def test_only_spoiled_runs_are_an_input_error(tmp_path, capsys):

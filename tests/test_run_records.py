@@ -8,6 +8,7 @@ import pytest
 import yaml
 
 from data.errors import InputError
+from engine.results import sections_of
 from engine.run_records import clean, find_runs, read_runs, settings_of
 from tests.made_up_runs import choice_run, config, food_run, retrieval_run, write_json
 
@@ -199,6 +200,13 @@ def test_runs_without_predictions_are_shown_and_not_compared(tmp_path):
     assert (
         result.value == 0.5 and not result.items and result.flags == ("no predictions.jsonl: not compared with others",)
     )
+
+
+def test_two_runs_without_predictions_are_not_taken_for_the_same_questions(tmp_path):
+    for seed, name in enumerate(("a", "b")):
+        (choice_run(tmp_path / name, [1, 0], system=name, seed=seed) / "predictions.jsonl").unlink()
+    (section,) = sections_of(read_runs(find_runs(str(tmp_path))).results, seed=1)
+    assert len(section.entries) == 2 and not section.comparisons
 
 
 def test_the_config_that_a_command_writes_is_read(tmp_path):

@@ -12,6 +12,7 @@ import pytest
 from hydra.core.global_hydra import GlobalHydra
 from omegaconf import OmegaConf
 
+from data.errors import InputError
 from engine import callbacks, sweep
 from tests import sweep_app
 from tests.runs import ROOT, SMALL, composed, small_files
@@ -97,6 +98,62 @@ def test_experiments_by_pattern(start):
 def test_a_pattern_that_matches_nothing(start, capsys):
     status, jobs = start("experiment=glob(nothing/*)")
     assert status == 1 and not jobs and "matches none" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("overrides", "message"),
+    [
+        (["seed=1,2", "output_dir=x"], "error: output_dir: each job of a sweep has its own"),
+        (["model.optimizer.lr=interval(1,2)"], "an interval has no end without a search; add sweep=optuna"),
+        (["sweep=optuna", "model.optimizer.lr=interval(2,1)"], "the interval starts at 2.0, above its end 1.0"),
+        (["sweep=optuna", "sweep.trials=0"], "error: sweep.trials=0: must be a whole number of at least 1"),
+        (["sweep=optuna", "sweep.trials=x"], "error: sweep.trials=x: must be a whole number of at least 1"),
+        (["sweep=optuna", "sweep.parallel=0"], "error: sweep.parallel=0: must be a whole number of at least 1"),
+        (["sweep=optuna", "callbacks.best.mode=most"], "error: callbacks.best.mode=most: choose max or min"),
+        (["seed=range(0)"], "the sweep has no jobs"),
+    ],
+)
+def test_what_makes_no_sense_in_a_sweep_is_refused_in_one_line(start, capsys, overrides, message):
+    status, jobs = start(*overrides)
+    out = "".join(capsys.readouterr())
+    assert status == 1 and not jobs and message in out and "Traceback" not in out
+
+
+@pytest.mark.parametrize("content", ["{", "[]", '{"overrides": 3}', '{"overrides": []}'])
+def test_a_damaged_record_is_named_before_the_first_job(start, capsys, tmp_path, content):
+    place = tmp_path / "sweep" / "0" / "job.json"
+    place.parent.mkdir(parents=True)
+    place.write_text(content)
+    with pytest.raises(InputError, match="not the record of a job"):
+        start("seed=1,2")
+    assert f"error: {place}: not the record of a job" in capsys.readouterr().err
+
+
+def test_a_folder_that_cannot_be_made(start, capsys, tmp_path):
+    (tmp_path / "sweep").touch()
+    assert start("seed=1,2") == (1, {}) and "cannot be made" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("then", "message"),
+    [
+        (["seed=choice(1,3)"], "chooses among other values"),
+        (["seed=choice(1,2)", "callbacks.best.mode=min"], "its study does not minimize"),
+    ],
+)
+def test_a_study_that_was_of_something_else_is_refused(start, capsys, then, message):
+    assert start("sweep=optuna", "sweep.trials=1", "seed=choice(1,2)")[0] == 0
+    status, _ = start("sweep=optuna", "sweep.trials=2", *then)
+    err = capsys.readouterr().err
+    assert status == 1 and message in err and "Traceback" not in err
+
+
+def test_a_damaged_study_is_refused(start, capsys, tmp_path):
+    (tmp_path / "sweep").mkdir()
+    (tmp_path / "sweep" / "study.db").write_text("no database, but more than a few bytes of text " * 9)
+    status, _ = start("sweep=optuna", "sweep.trials=1", "seed=choice(1,2)")
+    err = capsys.readouterr().err
+    assert status == 1 and "study.db: holds no study" in err and "Traceback" not in err
 
 
 def test_the_same_job_at_once_is_run_once(tmp_path):

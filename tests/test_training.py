@@ -5,10 +5,14 @@ import json
 import numpy as np
 import pytest
 import torch
+from hydra.errors import InstantiationException
+from hydra.utils import instantiate
+from omegaconf import OmegaConf
 
 from data.errors import InputError
 from data.recipeqa import read_questions
 from data.records import TASKS
+from engine.launch import unknown_setting
 from tests.made_up import image_names, made_up_questions, write_file, write_images
 from tests.runs import SMALL, run, small_files
 
@@ -382,3 +386,14 @@ def test_an_untrained_reader_and_missing_files_are_explained(tmp_path):
         run("train", tmp_path / "r", ["data=recipeqa/textual_cloze", f"data.root={tmp_path}/empty", *SMALL])
     with pytest.raises(InputError, match="no pictures; give their folder"):
         run("train", tmp_path / "r", [*small_files(tmp_path, "visual_cloze"), "features=efficientnet_lite0", *SMALL])
+
+
+def test_a_setting_left_from_another_loss_is_named_with_its_key():
+    cfg = OmegaConf.create({"loss": {"_target_": "models.losses.CosineHinge", "margin": 1.5, "temperature": 1.0}})
+    with pytest.raises(InstantiationException) as error:
+        instantiate(cfg)
+    assert str(unknown_setting(error.value)) == (
+        "model.loss.temperature: CosineHinge takes no such setting; correct its name, or leave it out with "
+        "~model.loss.temperature"
+    )
+    assert unknown_setting(ValueError("x")) is None
