@@ -171,8 +171,8 @@ def _ask(
     question = questions[0]
     if question.task not in data.tasks:
         raise InputError(
-            f"question={cfg.question}: a {question.task} question, but the model answers {', '.join(data.tasks)}; give one "
-            "of those, or another ckpt_path="
+            f"question={cfg.question}: a {question.task} question, but the model answers {', '.join(data.tasks)}; give "
+            "one of those, or another ckpt_path="
         )
     data.given["test"] = str(path)
     data.prepare(["test"])

@@ -3,11 +3,11 @@
 import hashlib
 import itertools
 import json
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from hydra.errors import InstantiationException
 from hydra.utils import instantiate
 from torch.nn import functional as F
 
@@ -16,6 +16,7 @@ from data.errors import InputError
 from data.evidence import CHANNELS, STYLE_SIZE, EvidenceSettings, stem
 from data.records import TASKS
 from data.text import Doc2VecSettings
+from data.vocabulary import Word2VecSettings
 from models.aligned_reader import POOLS, AlignedReader, arrangements
 from models.losses import CrossEntropy
 from tests.made_up import image_names, made_up_questions, write_file, write_images
@@ -523,13 +524,14 @@ def test_a_generated_question_is_named_and_a_limit_holds_for_them_too(tmp_path):
     assert len(few.encoded["train"]) == 6 < count
 
 
-def test_text_vectors_of_retrieval_and_a_word_for_a_switch_are_refused(tmp_path):
-    for override, message in (
-        ("text=word2vec", "need text=doc2vec"),
-        ("data.read_others=maybe", "must be true or false"),
-    ):
-        with pytest.raises(InstantiationException, match=message):
-            _data(tmp_path, override)
+def test_text_vectors_of_retrieval_and_a_word_for_a_switch_are_refused():
+    wrong: list[tuple[dict[str, Any], str]] = [
+        ({"text": Word2VecSettings()}, "need text=doc2vec"),
+        ({"text": Doc2VecSettings(), "read_others": "maybe"}, "read_others=maybe: must be true or false"),
+    ]
+    for settings, message in wrong:
+        with pytest.raises(InputError, match=message):
+            ChoiceData("x", ["textual_cloze"], **settings)
 
 
 def test_validation_on_training_recipes_is_said(tmp_path):
