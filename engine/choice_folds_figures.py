@@ -19,9 +19,9 @@ def draw_systems(path: Path, section: dict[str, Any]) -> None:
     rows = sum(len(part) for part, _, _ in kinds)
     height = 1.1 + 0.25 * max(rows, len(changed))
     if changed:
-        figure, (left, right) = plt.subplots(1, 2, figsize=(12, height), layout="constrained")
+        figure, (left, right) = plt.subplots(1, 2, figsize=(13, height), layout="constrained")
     else:
-        figure, left = plt.subplots(figsize=(7, height), layout="constrained")
+        figure, left = plt.subplots(figsize=(7.5, height), layout="constrained")
         right = None
     names: list[str] = []
     for part, marker, colour in kinds:
@@ -43,23 +43,30 @@ def draw_systems(path: Path, section: dict[str, Any]) -> None:
     _names(left, names)
     left.set(xlabel="accuracy, % (95 % interval)", xlim=(0, 100))
     marks = [
-        ("o", OWN, "setting, mean of seeds"),
+        ("o", OWN, "setting, mean of its seeds"),
         ("s", BASELINE, "baseline"),
         ("D", "white", "published, other questions"),
     ]
     for marker, face, text in marks:
         left.plot([], [], marker, ms=5.5, color=PUBLISHED if face == "white" else face, mfc=face, label=text)
     left.plot([], [], "o", ms=2.5, color=OWN, label="one seed")
-    left.legend(frameon=False, fontsize=7, loc="lower right")
     if right is not None:
         for y, row in enumerate(changed):
             _interval(right, y, row["difference_interval"], OWN)
             right.plot(row["difference"] * 100, y, "o", ms=5.5, color=OWN, mfc=OWN if row["holm_p"] < 0.05 else "white")
         right.axvline(0, color="0.5", linestyle="--", linewidth=1, zorder=0)
-        _names(right, [_short(row["system"]) for row in changed])
-        first = _short(section["systems"][0]["system"])
-        right.set(xlabel=f"points more than {first}\n(95 % bootstrap interval; filled: p < 0.05 after Holm)")
+        _names(right, [_within(row["system"], section["systems"][0]["system"]) for row in changed])
+        right.set_ylim(left.get_ylim())  # lines as far apart as on the left
+        right.set_xlabel("difference to the first, points (95 % interval)")
+        left.plot([], [], "o", ms=5.5, color=OWN, mfc="white", label="right: p ≥ 0.05 after Holm")
+    figure.legend(loc="outside lower center", ncols=5, frameon=False, fontsize=8)
     _save(figure, path)
+
+
+def _within(name: str, first: str) -> str:
+    """What differs from the first setting; the whole name where the system is another."""
+    system, _, changes = name.partition(" (")
+    return _short(changes.removesuffix(")") if changes and system == first.partition(" (")[0] else name)
 
 
 def draw_kinds(path: Path, section: dict[str, Any]) -> None:
