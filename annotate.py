@@ -4,7 +4,7 @@ python annotate.py                                           serve the pages on 
 python annotate.py folder=<store> language=en port=7861
 python annotate.py task=export folder=<store>                everything collected, in the released schema
 python annotate.py task=agreement folder=<store>             the agreement of the verifiers
-python annotate.py task=import questions=textqa source=<file> folder=<store>
+python annotate.py task=import question_task=textqa records=<file> folder=<store>
 """
 
 import hydra

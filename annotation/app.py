@@ -93,21 +93,21 @@ def _agreement(store: Store, settings: Settings, cfg: DictConfig) -> None:
 
 
 def _import(store: Store, settings: Settings, cfg: DictConfig) -> None:
-    if not cfg.source:
-        raise InputError(f"task={cfg.task}: needs source=, a file of the released schema or the folder of the records")
-    source, images = Path(cfg.source), Path(cfg.images) if cfg.images else None
+    if not cfg.records:
+        raise InputError(f"task={cfg.task}: needs records=, a file of the released schema or the folder of the records")
+    source, images = Path(cfg.records), Path(cfg.images) if cfg.images else None
     if cfg.task == "import_ui":
         if images is None:
             raise InputError("task=import_ui: needs images=, the folder of the pictures")
         print(f"{source}: {export.import_ui(store, source, images)} questions are new")
         return
-    if cfg.questions not in FOOD_TASKS:
-        raise InputError(f"questions={cfg.questions}: give the task of the questions, {', '.join(FOOD_TASKS)}")
+    if cfg.question_task not in FOOD_TASKS:
+        raise InputError(f"question_task={cfg.question_task}: give the task of the questions, {', '.join(FOOD_TASKS)}")
     if cfg.task == "import":
-        added = export.import_tidy(store, source, cfg.questions, cfg.question_language, images)
+        added = export.import_tidy(store, source, cfg.question_task, cfg.question_language, images)
         print(f"{source}: {added} questions are new")
     else:
-        added, answers = export.import_val_ui(store, source, cfg.questions, images)
+        added, answers = export.import_val_ui(store, source, cfg.question_task, images)
         print(f"{source}: {added} questions and {answers} answers are new")
 
 

@@ -63,8 +63,8 @@ def test_the_real_questions_train_the_reader_and_another_file_is_scored_whole(sh
     assert any("not the official test file" in note for note in metrics["notes"])
 
 
-def test_the_model_of_the_readme_trains(tmp_path, monkeypatch):
-    """The README's example is run as it is printed there."""
+def test_the_model_of_the_documentation_trains(tmp_path, monkeypatch):
+    """The example of docs/own_model.md is run as it is printed there."""
     import re
     import sys
     import types
@@ -74,9 +74,9 @@ def test_the_model_of_the_readme_trains(tmp_path, monkeypatch):
     from engine.training import train
     from tests.runs import ROOT, composed, small_files
 
-    readme = (ROOT / "README.md").read_text()
-    (code,) = re.findall(r"```python\n(# models/bag\.py.*?)```", readme, re.DOTALL)
-    (config,) = re.findall(r"```yaml\n(# conf/model/bag\.yaml.*?)```", readme, re.DOTALL)
+    page = (ROOT / "docs" / "own_model.md").read_text()
+    (code,) = re.findall(r"```python\n(# models/bag\.py.*?)```", page, re.DOTALL)
+    (config,) = re.findall(r"```yaml\n(# conf/model/bag\.yaml.*?)```", page, re.DOTALL)
     module = types.ModuleType("models.bag")
     exec(code, module.__dict__)
     monkeypatch.setitem(sys.modules, "models.bag", module)
