@@ -18,14 +18,27 @@ root_doc = "README"
 include_patterns = ["*.md", "docs/*.md", "benchmarks/README.md"]
 exclude_patterns = [".*", "runs", "cache", "wandb", "mlruns", "docs/_build"]
 
+_ROOT = Path(__file__).resolve().parents[1]
 _PAGES = {
     "Start": ["docs/tutorial", "docs/faq"],
-    "Benchmarks": ["docs/recipeqa", "docs/prn", "docs/retrieval", "docs/foodieqa", "docs/foodieqa_models"],
+    "Benchmarks": [
+        "docs/recipeqa",
+        "docs/aligned_reader",
+        "docs/prn",
+        "docs/retrieval",
+        "docs/foodieqa",
+        "docs/foodieqa_models",
+    ],
     "Add your own": ["docs/own_model", "docs/own_data", "docs/own_benchmark", "docs/annotation"],
     "Run": ["docs/sweeps", "docs/clusters", "docs/trackers"],
     "Results": ["docs/results", "docs/reproducing", "docs/log", "benchmarks/README"],
     "Project": ["CHANGELOG", "CONTRIBUTING", "SECURITY"],
 }
+# Pages that have no place above yet.
+_REST = {f"docs/{path.stem}" for path in (_ROOT / "docs").glob("*.md")} - {
+    page for pages in _PAGES.values() for page in pages
+}
+_PAGES["Project"] += sorted(_REST)
 
 
 def _add_navigation(app: Sphinx, page: str, source: list[str]) -> None:
