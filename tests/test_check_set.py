@@ -6,6 +6,7 @@ import shutil
 import pytest
 
 from data.build.check_set import check_set
+from data.checksums import write_sums
 from data.errors import InputError
 from data.store import file_digest, read_manifest, write_manifest
 from tests.made_up_source import MadeUpSource
@@ -36,6 +37,7 @@ def copy(sound, tmp_path):
         for name in manifest["sha256"]:
             manifest["sha256"][name] = file_digest(folder / name)
         write_manifest(folder, manifest)
+        write_sums(folder)
         return check_set(folder)
 
     return change
