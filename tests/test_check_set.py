@@ -33,11 +33,11 @@ def copy(sound, tmp_path):
         edit(*data.values())
         for split, records in data.items():
             (folder / f"{split}.json").write_text(json.dumps({"data": records}))
+        write_sums(folder, [f"{split}.json" for split in data])
         manifest = read_manifest(folder)
         for name in manifest["sha256"]:
             manifest["sha256"][name] = file_digest(folder / name)
         write_manifest(folder, manifest)
-        write_sums(folder)
         return check_set(folder)
 
     return change
