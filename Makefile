@@ -21,7 +21,7 @@ test-all: test ## the slow tests too
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -m slow
 
 docs: $(VENV)/.installed ## the pages as a site, docs/_build/index.html; a warning is an error
-	$(BIN)/python -m sphinx -q -W --keep-going -c docs -b html . docs/_build
+	$(BIN)/python -m sphinx -q -E -a -W --keep-going -c docs -b html . docs/_build
 
 $(VENV)/.installed: pyproject.toml Makefile
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
