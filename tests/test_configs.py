@@ -84,6 +84,13 @@ def test_every_config_composes_and_its_targets_take_its_keys(group, name):
     _bind(_plain(composed(SCRIPTS.get(group, "train"), chosen(group, name))))
 
 
+@pytest.mark.parametrize("script", sorted(path.stem for path in CONF.glob("*.yaml")))
+def test_no_key_of_a_script_has_the_name_of_a_group(script):
+    """`questions=mivqa` would be read as the choice of a file of the group and refused."""
+    keys = set(OmegaConf.load(CONF / f"{script}.yaml")) - {"defaults"}
+    assert not keys & {path.name for path in CONF.iterdir() if path.is_dir()}
+
+
 def test_the_users_settings_are_the_defaults():
     cfg = composed("train", [])
     assert cfg.data.name == "wikibooks/textual_cloze"
