@@ -1,6 +1,7 @@
 """What clusters and disks do to a run: kills, signals, numbers that are none, full disks, folders that vanish.
 
-Small counts of what benchmarks/kill_resume.py, kill_save.py, corrupt_checkpoints.py and cache_races.py do at length.
+Small counts of what benchmarks/kill_resume.py, resume_grid.py, kill_save.py, corrupt_checkpoints.py and cache_races.py
+do at length.
 """
 
 import json
@@ -16,7 +17,7 @@ from unittest import mock
 import pytest
 import torch
 
-from benchmarks import cache_races, corrupt_checkpoints, kill_resume, kill_save
+from benchmarks import cache_races, corrupt_checkpoints, kill_resume, kill_save, resume_grid
 from data.errors import InputError
 from data.files import atomic_file, sole_writer, sweep_partial_files
 from engine import callbacks, launch
@@ -57,6 +58,11 @@ def wait_for(condition, fork: Fork, seconds: float = 60) -> None:
 @pytest.mark.parametrize("model", ["reader", "dual_encoder"])
 def test_killed_anywhere_and_resumed_it_ends_the_same(model, tmp_path):
     assert kill_resume.points(model, 2, 1, tmp_path, signal.SIGKILL, "trainer.max_epochs=4") == []
+
+
+@pytest.mark.slow
+def test_killed_twice_in_one_epoch_no_question_is_skipped_or_asked_twice(tmp_path):
+    assert resume_grid.grid(tmp_path, [("train-end", 2, 2), ("val-end", 2, 1)]) == []
 
 
 @pytest.mark.slow

@@ -78,6 +78,24 @@ def test_ranks_are_those_of_one_query_after_the_other(kind: str, ties: str, n: i
     np.testing.assert_array_equal(1 + better + SHARE[ties] * equal, expected)
 
 
+def test_a_hundred_random_matrices_rank_as_a_naive_argsort() -> None:
+    """Both directions; equal scores share the mean of their places."""
+    rng = np.random.default_rng(0)
+    tied = 0
+    for trial in range(100):
+        kind = ("random", "random", "grid", "repeated", "collapsed")[trial % 5]
+        n, dimension, chunk = (int(rng.integers(1, top)) for top in (50, 10, 60))
+        image, recipe = made_pairs(kind, n, dimension, seed=trial)
+        found = ranks(image, recipe, chunk=chunk)
+        tied += found.tied > 0
+        for queries, answers, mine in ((image, recipe, found[0]), (recipe, image, found[1])):
+            scores = np.round(queries.astype(np.float64) @ answers.astype(np.float64).T, 11)
+            for i, row in enumerate(scores):
+                places = 1 + np.flatnonzero(row[np.argsort(-row, kind="stable")] == row[i])
+                assert mine[i] == places.mean(), (trial, kind, i)
+    assert 40 <= tied <= 75
+
+
 def test_ranks_take_tensors_halves_and_doubles() -> None:
     image, recipe = made_pairs("random", 50, 16)
     expected = ranks(image, recipe)
