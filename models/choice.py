@@ -76,11 +76,9 @@ class ChoiceTask(pl.LightningModule):
             for task in self.trainer.datamodule.tasks:  # pyright: ignore[reportAttributeAccessIssue]
                 self.val_task_accuracy.setdefault(task, ChoiceAccuracy().to(self.device))
 
-    def on_validation_batch_start(self, batch: Batch, batch_idx: int) -> None:
+    def validation_step(self, batch: Batch, batch_idx: int) -> torch.Tensor:
         # A loss may draw negatives. The same ones at every validation, whatever a loader's start or a resume has drawn.
         seed_step(self.seed, 0, batch_idx)
-
-    def validation_step(self, batch: Batch, batch_idx: int) -> torch.Tensor:
         output = self(batch)
         size = len(batch["answer"])
         loss = self.loss(output, batch)
