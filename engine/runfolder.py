@@ -111,6 +111,8 @@ def redact_argument(argument: str) -> str:
     if not equals:
         return hide(argument)
     name = key.lstrip("+~-")
+    if value.lower() in ("true", "false", "null"):  # no secret, as in `redact`: use_cls_token=true
+        return argument
     if value and (re.search(r"(^|\.)headers(\.|$)", name) or _SECRET_KEY.search(_words(name))):
         return f"{key}={HIDDEN}"
     hidden = _INLINE.sub(rf"\1{HIDDEN}", _nested(name, hide(value)))

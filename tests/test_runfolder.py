@@ -68,7 +68,14 @@ def test_what_only_looks_like_a_secret_stays():
         "net": "sk-learn-based-classifier",
     }
     assert redact(harmless) == harmless
-    for argument in ("seed=1,2", "~logger", "model.net={num_tokens: 5, use_cls_token: true}", "x=[1, 2]", "-m"):
+    for argument in (
+        "seed=1,2",
+        "~logger",
+        "+net.use_cls_token=true",
+        "model.net={num_tokens: 5, use_cls_token: true}",
+        "x=[1, 2]",
+        "-m",
+    ):
         assert redact_argument(argument) == argument
 
 
