@@ -256,8 +256,8 @@ def build_set(
         count = _link_images(source, folder / "images", made) if settings.images else 0
         if describe:
             describe(folder, plan.kept, made, report)
-        write_sums(folder)
         names = sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
+        write_sums(folder)  # after the names: who copies the set may list its files anew
         write_manifest(
             folder,
             {
