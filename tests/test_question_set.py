@@ -109,7 +109,6 @@ def test_the_folder_is_whole(whole):
     manifest = verify(out)
     assert set(manifest["sha256"]) == {
         "ATTRIBUTION.txt",
-        "SHA256SUMS",
         "report.json",
         "train.json",
         "val.json",
