@@ -27,7 +27,7 @@ from data.errors import InputError
 from data.records import PLACEHOLDER, Question
 from data.text import split_case, tokenise
 
-# One row of numbers for each of these, (titles, steps). All but the last read the texts; see `Evidence._channels`.
+# A number for each title and step in each of these ways; `Evidence._channels` says which.
 CHANNELS = ("words", "characters", "coverage", "opening", "distinctive")
 ENCODER = "encoder"
 # Of a choice against the titles that the question shows.

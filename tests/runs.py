@@ -31,6 +31,9 @@ SMALL = [
     "trainer.enable_progress_bar=false",
 ]
 
+# The same for the aligned reader, which has none of the network's sizes.
+SMALL_READER = [o for o in SMALL if not o.startswith(("model.net", "model.loss", "model.scheduler"))]
+
 
 def composed(name: str, overrides: Sequence[str]) -> DictConfig:
     """The config of `train`, `evaluate` or `prepare`."""

@@ -20,7 +20,7 @@ from data.vocabulary import Word2VecSettings
 from models.aligned_reader import POOLS, AlignedReader, arrangements
 from models.losses import CrossEntropy
 from tests.made_up import image_names, made_up_questions, write_file, write_images
-from tests.runs import composed, run
+from tests.runs import SMALL_READER, composed, run
 from tests.test_alignment import brute
 from tests.test_resume import _contents, _same, _stop_after
 
@@ -275,18 +275,6 @@ def test_overfitting_a_handful_of_questions(task):
 
 # -- the commands
 
-FAST = [
-    "text.epochs=2",
-    "text.infer_epochs=2",
-    "text.min_count=1",
-    "data.batch_size=8",
-    "trainer.max_epochs=3",
-    "trainer.accelerator=cpu",
-    "sanity=false",
-    "logger=[]",
-    "trainer.enable_progress_bar=false",
-]
-
 
 def _mixed(n, seed, split):
     """Records of a recipe's textual and visual questions, in turn."""
@@ -309,7 +297,7 @@ def _files(folder):
         f"data.train_file={folder}/train.json",
         f"data.test_file={folder}/test.json",
         f"cache={folder}/cache",
-        *FAST,
+        *SMALL_READER,
     ]
 
 
@@ -429,7 +417,7 @@ def test_all_four_tasks_together(tmp_path):
             [r for task in TASKS for r in made_up_questions(task, n, seed=2 * seed, split=split)],
         )
         write_images(tmp_path / "images", image_names(json.loads((tmp_path / f"{split}.json").read_text())["data"]))
-    overrides = ["data=recipeqa/all", "model=aligned_reader", f"data.train_file={tmp_path}/train.json", *FAST]
+    overrides = ["data=recipeqa/all", "model=aligned_reader", f"data.train_file={tmp_path}/train.json", *SMALL_READER]
     overrides += [f"data.test_file={tmp_path}/test.json", f"data.images={tmp_path}/images", "data.generate=1"]
     run("train", tmp_path / "run", [*overrides, "features=efficientnet_lite0", f"cache={tmp_path}/cache"])
     metrics = json.loads((tmp_path / "run" / "metrics.json").read_text())
@@ -470,7 +458,7 @@ def _planted(folder, recipes=10):
 
 def _data(folder, *overrides):
     files = ["experiment=recipeqa/aligned_reader", f"data.train_file={folder}/train.json", f"cache={folder}/cache"]
-    cfg = composed("train", [*files, *FAST, "data.evidence.min_choices=1", *overrides])
+    cfg = composed("train", [*files, *SMALL_READER, "data.evidence.min_choices=1", *overrides])
     return instantiate(cfg.data, _convert_="all")
 
 

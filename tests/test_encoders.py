@@ -14,10 +14,9 @@ from data.records import PLACEHOLDER, Question, Step
 from models.aligned_reader import AlignedReader, _of_arrangements
 from models.sentences import SentenceEncoder
 from tests.made_up import image_names, write_images
-from tests.runs import SMALL, run, small_files
+from tests.runs import SMALL_READER, run, small_files
 from tests.tiny_models import save_tiny_clip, tiny_tokenizer
 
-SMALL_READER = [o for o in SMALL if not o.startswith(("model.net", "model.loss"))]
 TEXTS = ["Whisk the eggs", "Bake", "", "Serve with a slice of lemon and some of the butter", "Bake"]
 
 
